@@ -1,0 +1,86 @@
+#include "actors/coordinator.hpp"
+
+#include <fmt/format.h>
+
+namespace stagecraft {
+
+namespace {
+
+struct CoordinatorState {
+  static inline const char* name = "coordinator";
+
+  CoordinatorActor::pointer self = nullptr;
+  JobRef job;
+  NodeActor node;
+  RecorderActor recorder;
+  std::vector<StageActor> stages;
+  std::optional<CoordinatorMachine> machine;
+  bool tick_armed = false;
+
+  void act(const CoordinatorEvent& event) {
+    if (std::holds_alternative<Tick>(event)) tick_armed = false;
+    if (std::holds_alternative<Stop>(event)) note({EventKind::stopped, job->world.now(), {}, {}, {}, {}, {}, {}});
+    for (const CoordinatorEffect& effect : machine->step(event, job->world.now()))
+      std::visit([this](const auto& e) { apply(e); }, effect);
+    arm();
+  }
+  // One tick at a time: an early one finds the deadline moved and arms the next.
+  void arm() {
+    const auto deadline = machine->deadline();
+    if (tick_armed || !deadline) return;
+    tick_armed = true;
+    tell_after(self, std::max(*deadline - job->world.now(), Duration{1}), CoordinatorActor{self}, Tick{});
+  }
+  void apply(const coordinator_effect::Broadcast& e) {
+    note({EventKind::opened, job->world.now(), {}, {}, e.open.key, {}, {}, e.open.last ? "the last" : ""});
+    for (const StageActor& stage : stages) post(self, job->world, stage, e.open);
+  }
+  void apply(const coordinator_effect::Commit& e) {
+    const IterationReport& r = e.report;
+    note({EventKind::committed,
+          job->world.now(),
+          {},
+          {},
+          Key{{}, r.iteration},
+          {},
+          {},
+          fmt::format("loss {:a} norm {:a} clip {:a} tokens {}{}", r.loss, r.gradient_norm, r.clip, r.tokens,
+                      r.skipped ? " skipped" : "")});
+    tell(self, node, r);
+  }
+  void apply(const coordinator_effect::AskAll&) {
+    for (const StageActor& stage : stages) post(self, job->world, stage, Explain{});
+  }
+  void apply(const coordinator_effect::End& e) {
+    note({EventKind::ended, job->world.now(), {}, {}, {}, {}, {}, e.ended.reason});
+    tell(self, node, e.ended);
+  }
+  void note(Event event) { tell(self, recorder, std::move(event)); }
+};
+
+CoordinatorActor::behavior_type coordinator_behavior(CoordinatorActor::stateful_pointer<CoordinatorState> self,
+                                                     JobRef job, NodeActor node, RecorderActor recorder,
+                                                     std::vector<StageActor> stages) {
+  CoordinatorState& s = self->state;
+  s.self = self;
+  s.job = std::move(job);
+  s.node = std::move(node);
+  s.recorder = std::move(recorder);
+  s.stages = std::move(stages);
+  s.machine.emplace(s.job->topology, s.job->places(), s.job->world.now());
+  s.arm();
+  return {
+      [&s](const Joined& x) { s.act(x); },      [&s](const IterationReady& x) { s.act(x); },
+      [&s](const StageReport& x) { s.act(x); }, [&s](const Stop& x) { s.act(x); },
+      [&s](const Tick& x) { s.act(x); },        [&s](const Explanation& x) { s.act(x); },
+  };
+}
+
+}  // namespace
+
+CoordinatorActor spawn_coordinator(JobRef job, NodeActor node, RecorderActor recorder, std::vector<StageActor> stages) {
+  caf::actor_system& system = job->world.system();
+  return system.spawn(coordinator_behavior, std::move(job), std::move(node), std::move(recorder), std::move(stages));
+}
+
+}  // namespace stagecraft

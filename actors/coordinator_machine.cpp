@@ -1,0 +1,153 @@
+#include "actors/coordinator_machine.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/optimizer.hpp"
+#include "planning/bug.hpp"
+
+namespace stagecraft {
+
+using namespace coordinator_effect;
+
+namespace {
+
+// How long stages have to say what they wait for, once a deadline has passed.
+constexpr Duration patience = std::chrono::seconds(1);
+
+std::string name_of(Place place) {
+  return fmt::format("stage {} of replica {}", place.stage.value, place.replica.value);
+}
+
+}  // namespace
+
+CoordinatorMachine::CoordinatorMachine(const Topology& topology, std::vector<Place> places, Instant now)
+    : topology_(topology), places_(std::move(places)), deadline_(now + topology.timeouts.stage) {}
+
+std::vector<CoordinatorEffect> CoordinatorMachine::step(const CoordinatorEvent& event, Instant now) {
+  std::vector<CoordinatorEffect> effects;
+  std::visit([&](const auto& e) { on(e, now, effects); }, event);
+  return effects;
+}
+
+std::optional<Instant> CoordinatorMachine::deadline() const {
+  if (phase_ == Phase::ended) return std::nullopt;
+  return deadline_;
+}
+
+void CoordinatorMachine::on(const Joined& x, Instant now, std::vector<CoordinatorEffect>& effects) {
+  joined_.insert(x.place);
+  if (phase_ == Phase::joining && joined_.size() == places_.size()) open(Decision{}, now, now, effects);
+}
+
+void CoordinatorMachine::open(Decision decision, Instant due, Instant now, std::vector<CoordinatorEffect>& effects) {
+  const bool last = stop_asked_ || key_.iteration.value > topology_.job.iterations;
+  phase_ = last ? Phase::reporting : Phase::running;
+  ready_.clear();
+  states_.clear();
+  opened_due_ = due;
+  opened_at_ = now;
+  deadline_ = now + topology_.timeouts.iteration;
+  effects.emplace_back(Broadcast{Open{key_, decision, last, due}});
+}
+
+void CoordinatorMachine::on(const IterationReady& x, Instant now, std::vector<CoordinatorEffect>& effects) {
+  if (phase_ != Phase::running || x.key != key_) return;
+  STAGECRAFT_ASSERT(ready_.emplace(x.place, x).second, "{} was ready twice", name_of(x.place));
+  if (ready_.size() == places_.size()) commit(now, effects);
+}
+
+// The one decision for all: step with a clip factor, or skip. Sums are exact, so it does not depend on who came first.
+void CoordinatorMachine::commit(Instant now, std::vector<CoordinatorEffect>& effects) {
+  ExactSum square_sum, loss;
+  IterationReport report;
+  report.iteration = key_.iteration;
+  Instant due{};
+  for (const auto& [place, ready] : ready_) {
+    square_sum.add(ready.square_sum);
+    loss.add(ready.loss);
+    report.tokens += ready.tokens;
+    due = std::max(due, ready.due);
+  }
+  const OptimizerSpec& optimizer = topology_.training.optimizer;
+  Decision decision;
+  decision.tokens = report.tokens;
+  decision.clip = clip_factor(optimizer, square_sum, report.tokens);
+  const bool sound = square_sum.valid() && loss.valid() && std::isfinite(decision.clip);
+  decision.kind = sound ? Decision::Kind::step : Decision::Kind::skip;
+  if (sound) decision.step = ++steps_;
+
+  const double tokens = report.tokens > 0 ? static_cast<double>(report.tokens) : 1.0;
+  report.loss = loss.value() / tokens;
+  report.gradient_norm = std::sqrt(square_sum.value()) / tokens;
+  report.clip = decision.clip;
+  report.skipped = !sound;
+  if (sound) report.learning_rate = learning_rate(optimizer, steps_, topology_.job.iterations);
+  report.time = due - opened_due_;
+  report.wall = now - opened_at_;
+  effects.emplace_back(Commit{report});
+  ++key_.iteration.value;
+  open(decision, due, now, effects);
+}
+
+void CoordinatorMachine::on(const StageReport& x, Instant, std::vector<CoordinatorEffect>& effects) {
+  if (phase_ != Phase::reporting || x.key != key_) return;
+  states_[x.state.place] = x.state;
+  if (states_.size() < places_.size()) return;
+  phase_ = Phase::ended;
+  JobEnded ended;
+  const std::uint32_t run = key_.iteration.value - 1;
+  ended.ending = run >= topology_.job.iterations ? Ending::done : Ending::stopped;
+  ended.reason = ended.ending == Ending::done
+                     ? fmt::format("all {} iterations are done", run)
+                     : fmt::format("stopped on request after {} of {} iterations", run, topology_.job.iterations);
+  for (auto& [place, state] : states_) ended.states.push_back(std::move(state));
+  effects.emplace_back(End{std::move(ended)});
+}
+
+// An iteration in flight is finished first: its commit sees the wish.
+void CoordinatorMachine::on(const Stop&, Instant, std::vector<CoordinatorEffect>&) { stop_asked_ = true; }
+
+void CoordinatorMachine::on(const Tick&, Instant now, std::vector<CoordinatorEffect>& effects) {
+  if (phase_ == Phase::ended || now < deadline_) return;
+  if (phase_ == Phase::asking) return give_up(effects);
+  stuck_in_ = missing_text();
+  phase_ = Phase::asking;
+  deadline_ = now + patience;
+  effects.emplace_back(AskAll{});
+}
+
+void CoordinatorMachine::on(const Explanation& x, Instant, std::vector<CoordinatorEffect>& effects) {
+  if (phase_ != Phase::asking) return;
+  explanations_[x.place] = x.text;
+  if (explanations_.size() == places_.size()) give_up(effects);
+}
+
+std::string CoordinatorMachine::missing_text() const {
+  std::vector<std::string> missing;
+  for (const Place p : places_) {
+    const bool here = phase_ == Phase::joining   ? joined_.contains(p)
+                      : phase_ == Phase::running ? ready_.contains(p)
+                                                 : states_.contains(p);
+    if (!here) missing.push_back(name_of(p));
+  }
+  if (phase_ == Phase::joining)
+    return fmt::format("start-up did not end within {}; missing: {}", format(topology_.timeouts.stage),
+                       fmt::join(missing, ", "));
+  return fmt::format("iteration {} did not end within {}; not ready: {}", key_.iteration.value,
+                     format(topology_.timeouts.iteration), fmt::join(missing, ", "));
+}
+
+void CoordinatorMachine::give_up(std::vector<CoordinatorEffect>& effects) {
+  phase_ = Phase::ended;
+  JobEnded ended;
+  ended.ending = Ending::no_progress;
+  ended.reason = stuck_in_;
+  for (const Place p : places_) {
+    const auto it = explanations_.find(p);
+    ended.reason += fmt::format("\n  {}: {}", name_of(p), it == explanations_.end() ? "does not answer" : it->second);
+  }
+  effects.emplace_back(End{std::move(ended)});
+}
+
+}  // namespace stagecraft

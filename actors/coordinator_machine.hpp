@@ -1,0 +1,73 @@
+// The decisions of the coordinator as a pure value: who has joined, who is ready, what becomes of an iteration, when it
+// has taken too long. Event and time in, effects out. One owner; not thread-safe.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/messages.hpp"
+#include "config/topology.hpp"
+
+namespace stagecraft {
+
+namespace coordinator_effect {
+/// To every stage.
+struct Broadcast {
+  Open open;
+};
+/// Recorded before anyone is told: iteration `report.iteration` is decided.
+struct Commit {
+  IterationReport report;
+};
+/// To every stage: what are you waiting for?
+struct AskAll {};
+struct End {
+  JobEnded ended;
+};
+}  // namespace coordinator_effect
+using CoordinatorEffect = std::variant<coordinator_effect::Broadcast, coordinator_effect::Commit,
+                                       coordinator_effect::AskAll, coordinator_effect::End>;
+using CoordinatorEvent = std::variant<Joined, IterationReady, StageReport, Stop, Tick, Explanation>;
+
+class CoordinatorMachine {
+ public:
+  /// `places`: every stage actor of the job.
+  CoordinatorMachine(const Topology& topology, std::vector<Place> places, Instant now);
+
+  std::vector<CoordinatorEffect> step(const CoordinatorEvent& event, Instant now);
+  /// When the machine wants its next Tick at the latest; empty once the job has ended.
+  std::optional<Instant> deadline() const;
+
+ private:
+  enum class Phase : std::uint8_t { joining, running, reporting, asking, ended };
+
+  void on(const Joined& x, Instant now, std::vector<CoordinatorEffect>& effects);
+  void on(const IterationReady& x, Instant now, std::vector<CoordinatorEffect>& effects);
+  void on(const StageReport& x, Instant now, std::vector<CoordinatorEffect>& effects);
+  void on(const Stop& x, Instant now, std::vector<CoordinatorEffect>& effects);
+  void on(const Tick& x, Instant now, std::vector<CoordinatorEffect>& effects);
+  void on(const Explanation& x, Instant now, std::vector<CoordinatorEffect>& effects);
+
+  void open(Decision decision, Instant due, Instant now, std::vector<CoordinatorEffect>& effects);
+  void commit(Instant now, std::vector<CoordinatorEffect>& effects);
+  void give_up(std::vector<CoordinatorEffect>& effects);
+  std::string missing_text() const;
+
+  Topology topology_;
+  std::vector<Place> places_;
+  Phase phase_ = Phase::joining;
+  Key key_{Epoch{1}, Iteration{1}};
+  std::set<Place> joined_;
+  std::map<Place, IterationReady> ready_;
+  std::map<Place, StageState> states_;
+  std::map<Place, std::string> explanations_;
+  std::uint64_t steps_ = 0;  // optimizer steps so far
+  bool stop_asked_ = false;
+  Instant opened_due_{}, opened_at_{}, deadline_{};
+  std::string stuck_in_;  // what had not ended when the deadline passed
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,67 @@
+// What happened: the one stream that feeds the log, the trace, the hash of a run, and the monitor. Values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planning/ids.hpp"
+#include "planning/operator.hpp"
+#include "planning/timeline.hpp"
+#include "planning/units.hpp"
+
+namespace stagecraft {
+
+enum class EventKind : std::uint8_t {
+  joined,     ///< a stage is initialised
+  opened,     ///< an iteration opened
+  ran,        ///< an operator (or, without one, the service named in `text`) ran from `start` to `at`
+  sent,       ///< a tensor got a slot and left its link end
+  arrived,    ///< a tensor reached its stage
+  committed,  ///< an iteration is decided; `text` has loss and clip
+  stopped,    ///< a person asked for the end
+  ended,      ///< the job is over; `text` says how
+  violation,  ///< an invariant is broken: fails every test that sees one
+};
+std::string_view name_of(EventKind kind);
+
+struct Event {
+  EventKind kind = EventKind::opened;
+  Instant at{};
+  Instant start{};
+  std::optional<Place> place;
+  Key key;
+  std::optional<Operator> op;
+  std::optional<Direction> direction;
+  std::string text;
+};
+
+/// One line of JSON with fixed keys: t_us, event, epoch, iteration, stage, replica, op, mb, start_us, text.
+std::string to_json_line(const Event& event);
+/// Depends on everything in the event.
+std::uint64_t hash_of(const Event& event);
+
+/// One operator's duration, for the monitor.
+struct Timing {
+  Place place;
+  std::optional<OperatorKind> kind;  ///< none: reduce, tie, step, gather
+  Duration time{};
+};
+
+/// What a stage spent its time on, over the whole run.
+struct StageProfile {
+  Place place;
+  struct Row {
+    std::uint64_t count = 0;
+    Duration total{};
+    Duration median{};
+  };
+  Row forward, backward_input, backward_weight, backward, service;
+  Duration busy() const {
+    return forward.total + backward_input.total + backward_weight.total + backward.total + service.total;
+  }
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,156 @@
+#include "actors/link.hpp"
+
+#include "planning/bug.hpp"
+#include "planning/link_machine.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+// The part of a tensor message that travels as bytes; the tensor itself is the parcel's payload.
+struct TensorHeader {
+  Key key;
+  ChunkId to;
+  Direction direction = Direction::forward;
+  MicroBatch micro_batch;
+  std::vector<std::uint32_t> starts;
+};
+STAGECRAFT_WIRE(TensorHeader, x.key, x.to, x.direction, x.micro_batch, x.starts)
+
+// Brings parcels from the channel into the mailbox of the far end.
+class MailboxArrivals final : public Arrivals {
+ public:
+  explicit MailboxArrivals(LinkActor to) : to_(std::move(to)) {}
+  void arrived(Parcel parcel, Duration delay) override {
+    tell_from_outside(to_, ParcelMessage{std::move(parcel)}, delay);
+  }
+
+ private:
+  LinkActor to_;
+};
+
+struct LinkState {
+  static inline const char* name = "link";
+
+  LinkActor::pointer self = nullptr;
+  JobRef job;
+  RecorderActor recorder;
+  std::uint32_t boundary = 0;
+  ReplicaId replica;
+  LinkSide side = LinkSide::lower;
+
+  StageActor stage;
+  LinkActor peer;
+  std::unique_ptr<MailboxArrivals> arrivals;
+  std::unique_ptr<Channel> channel;
+  Key key;
+  LinkMachine machine;                          // the far side's slots
+  std::map<MicroBatch, TensorMessage> waiting;  // for a slot
+
+  Direction outgoing() const { return side == LinkSide::lower ? Direction::forward : Direction::backward; }
+  StageId own_stage() const { return job->stage_of({side == LinkSide::lower ? boundary : boundary + 1}); }
+  StageId far_stage() const { return job->stage_of({side == LinkSide::lower ? boundary + 1 : boundary}); }
+
+  // The first message of a newer key resets the link; older keys are dropped.
+  bool fresh(Key k) {
+    if (k > key) {
+      const PipelinePlan& plan = job->plan.replicas[replica.value];
+      check_for_leaks();
+      key = k;
+      waiting.clear();
+      const StagePlan& stage_plan = plan.stages.front();
+      machine = LinkMachine(plan.credits, stage_plan.first, stage_plan.micro_batches);
+    }
+    return k == key;
+  }
+  void check_for_leaks() {
+    if (machine.credits() == 0 || machine.quiet()) return;
+    Event leak{EventKind::violation, job->world.now(), {}, Place{own_stage(), replica}, key, {}, outgoing(), {}};
+    leak.text = fmt::format("credit leak at boundary {}: {} of {} slots back, {} tensors waiting", boundary,
+                            machine.free(), machine.credits(), machine.waiting());
+    tell(self, recorder, std::move(leak));
+  }
+
+  void on(const LinkWiring& x) {
+    stage = x.stage;
+    peer = x.peer;
+    LinkCost cost;
+    for (const LinkSpec& link : job->topology.links.links)
+      if (((link.from == own_stage() && link.to == far_stage()) ||
+           (link.from == far_stage() && link.to == own_stage())) &&
+          link.direction.value_or(outgoing()) == outgoing())
+        cost = link.cost;
+    const bool crosses =
+        job->topology.seat({own_stage(), replica}).node != job->topology.seat({far_stage(), replica}).node;
+    arrivals = std::make_unique<MailboxArrivals>(peer);
+    channel = job->world.open_channel(cost, crosses, *arrivals);
+  }
+
+  void on(TensorMessage&& x) {
+    if (!fresh(x.key)) return;
+    STAGECRAFT_ASSERT(x.direction == outgoing(), "a tensor went to the wrong end of boundary {}", boundary);
+    const MicroBatch m = x.micro_batch;
+    waiting.emplace(m, std::move(x));
+    send(machine.offer(m));
+  }
+  // From the stage: a slot of this end is free, tell the other. From the other end: one of its slots is.
+  void on(const Credit& x) {
+    if (x.direction != outgoing()) return post(self, job->world, peer, x);
+    if (fresh(x.key)) send(machine.credit());
+  }
+  void send(const std::vector<MicroBatch>& go) {
+    for (const MicroBatch m : go) {
+      auto node = waiting.extract(m);
+      TensorMessage& x = node.mapped();
+      note(EventKind::sent, x);
+      TensorHeader header{x.key, x.to, x.direction, x.micro_batch, x.packing->starts};
+      channel->send({to_bytes(job->world.system(), header), std::move(x.value), x.due});
+    }
+  }
+  void on(ParcelMessage&& x) {
+    auto header = from_bytes<TensorHeader>(job->world.system(), x.parcel.header);
+    auto packing = std::make_shared<Packing>();
+    packing->starts = std::move(header.starts);
+    post(self, job->world, stage,
+         TensorMessage{header.key, header.to, header.direction, header.micro_batch, std::move(packing),
+                       std::move(x.parcel.payload), x.parcel.due});
+  }
+  void note(EventKind kind, const TensorMessage& x) {
+    const auto op_kind = x.direction == Direction::forward ? OperatorKind::forward : OperatorKind::backward_input;
+    tell(self, recorder,
+         Event{kind,
+               job->world.now(),
+               {},
+               Place{own_stage(), replica},
+               x.key,
+               Operator{op_kind, x.to, x.micro_batch},
+               x.direction,
+               {}});
+  }
+};
+
+LinkActor::behavior_type link_behavior(LinkActor::stateful_pointer<LinkState> self, JobRef job, RecorderActor recorder,
+                                       std::uint32_t boundary, ReplicaId replica, LinkSide side) {
+  LinkState& s = self->state;
+  s.self = self;
+  s.job = std::move(job);
+  s.recorder = std::move(recorder);
+  s.boundary = boundary;
+  s.replica = replica;
+  s.side = side;
+  return {
+      [&s](const LinkWiring& x) { s.on(x); },
+      [&s](TensorMessage& x) { s.on(std::move(x)); },
+      [&s](ParcelMessage& x) { s.on(std::move(x)); },
+      [&s](const Credit& x) { s.on(x); },
+  };
+}
+
+}  // namespace
+
+LinkActor spawn_link(JobRef job, RecorderActor recorder, std::uint32_t boundary, ReplicaId replica, LinkSide side) {
+  caf::actor_system& system = job->world.system();
+  return system.spawn(link_behavior, std::move(job), std::move(recorder), boundary, replica, side);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,314 @@
+// Every message that crosses an actor boundary, and the typed door of each actor.
+//
+// Data messages carry the key (epoch, iteration): older ones are dropped, newer ones held. Messages with handles to
+// buffers have no wire form: between processes the bytes go through a channel, never through a message.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/caf.hpp"
+#include "actors/event.hpp"
+#include "gpu/stream.hpp"
+#include "model/stage_model.hpp"
+#include "planning/ids.hpp"
+#include "planning/stage_machine.hpp"
+#include "transport/channel.hpp"
+
+namespace stagecraft {
+
+// -- the life of an iteration
+/// What became of an iteration's gradient.
+struct Decision {
+  enum class Kind : std::uint8_t { none, step, skip } kind = Kind::none;
+  double clip = 1;           ///< factor on the gradient
+  std::uint64_t step = 0;    ///< number of the optimizer step, from 1
+  std::uint64_t tokens = 0;  ///< of the whole iteration
+  bool operator==(const Decision&) const = default;
+};
+
+/// coordinator -> stages. Says at once "the iteration before key.iteration is decided" and "run this one".
+struct Open {
+  Key key;
+  Decision decision;
+  bool last = false;  ///< nothing is left to run: step, then report the state
+  Instant due{};
+};
+struct Joined {  ///< stage -> coordinator: initialised and wired
+  Place place;
+};
+struct IterationReady {  ///< reducer -> coordinator: every reduced gradient of this stage is held by its owner
+  Key key;
+  Place place;
+  ExactSum square_sum, loss;
+  std::uint64_t tokens = 0;
+  Instant due{};
+};
+struct Announce {  ///< first stage -> loader: send the micro-batches of this replica
+  Key key;
+  ReplicaId replica;
+  Instant due{};
+};
+struct Prefetch {  ///< loader -> itself: build the batches of an iteration ahead of time
+  Iteration iteration;
+};
+
+// -- the data path
+struct Tokens {  ///< loader -> the stages of the first and the last chunk
+  Key key;
+  ChunkId chunk;
+  std::shared_ptr<const TokenBatch> batch;
+  Instant due{};
+};
+struct TensorMessage {  ///< stage -> link end -> (channel) -> link end -> stage
+  Key key;
+  ChunkId to;
+  Direction direction = Direction::forward;
+  MicroBatch micro_batch;
+  std::shared_ptr<const Packing> packing;
+  Tensor value;
+  Instant due{};
+};
+struct ParcelMessage {  ///< channel -> link end
+  Parcel parcel;
+};
+struct Credit {  ///< stage -> its link end -> the other end: a receive slot is free again
+  Key key;
+  Direction direction = Direction::forward;
+  MicroBatch micro_batch;
+};
+
+// -- the device
+struct OperatorDone {  ///< completions -> stage
+  Completion completion;
+};
+struct InstantOver {  ///< timer -> stage: nothing else happens at this instant
+  Key key;
+};
+
+// -- reduction
+struct Subtrees {  ///< stage -> its reducer: what this replica has accumulated
+  Key key;
+  GroupId group;
+  std::vector<Segment> segments;
+  Instant due{};
+};
+struct StageDone {  ///< stage -> its reducer: every micro-batch is through
+  Key key;
+  LossSum loss;
+  Instant due{};
+};
+struct Segments {  ///< reducer -> the reducers of the same stage on all replicas
+  Key key;
+  GroupId group;
+  ReplicaId from;
+  std::vector<Segment> segments;
+  Instant due{};
+};
+struct ReduceOrder {  ///< reducer -> its stage: evaluate the tree on the owned blocks
+  Key key;
+  GroupId group;
+  std::vector<Segment> segments;
+  Instant due{};
+};
+struct Reduced {  ///< stage -> its reducer
+  Key key;
+  GroupId group;
+  ExactSum square_sum;
+  Tensor tie_part;  ///< of a tied table: the owned blocks, for the other end
+  Instant due{};
+};
+struct TiePart {  ///< reducer -> the reducer at the other end of tied embeddings, same replica
+  Key key;
+  Tensor value;
+  Instant due{};
+};
+struct TieOrder {  ///< reducer -> its stage: add the two ends
+  Key key;
+  Tensor partner;
+  Instant due{};
+};
+struct Tied {  ///< stage -> its reducer
+  Key key;
+  ExactSum square_sum;
+  Instant due{};
+};
+struct ParameterParts {  ///< stage -> its replicas: the blocks it owns, after a step
+  Key key;
+  ReplicaId from;
+  std::map<GroupId, Tensor> parts;
+  Instant due{};
+};
+
+// -- the end, and the watch
+/// What one stage holds when the job is over.
+struct StageState {
+  Place place;
+  std::map<GroupId, Tensor> parameters, first_moments, second_moments;  ///< moments: owned blocks
+  Bytes peak;
+  std::uint64_t overdrafts = 0;
+};
+struct StageReport {  ///< stage -> coordinator: stepped past the last iteration
+  Key key;
+  StageState state;
+};
+struct Stop {};     ///< main -> coordinator: finish the iteration, then end
+struct Tick {};     ///< timer -> coordinator: look at the deadline
+struct Explain {};  ///< coordinator -> stages: what are you waiting for?
+struct Explanation {
+  Place place;
+  std::string text;
+};
+
+/// coordinator -> node: a committed iteration.
+struct IterationReport {
+  Iteration iteration;
+  double loss = 0;  ///< mean over tokens
+  double gradient_norm = 0;
+  double clip = 1;
+  double learning_rate = 0;
+  std::uint64_t tokens = 0;
+  bool skipped = false;
+  Duration time{};  ///< from Open to commit, in due times
+  Duration wall{};  ///< the same by the clock, timers' lateness included
+};
+
+/// How a run ended.
+enum class Ending : std::uint8_t { done, stopped, no_progress, bug };
+
+/// coordinator -> node: the job is over.
+struct JobEnded {
+  Ending ending = Ending::done;
+  std::string reason;
+  std::vector<StageState> states;  ///< done and stopped only
+};
+struct Profile {  ///< monitor -> node
+  std::vector<StageProfile> stages;
+};
+struct AskProfile {};
+struct CloseLog {};  ///< node -> recorder
+struct LogClosed {   ///< recorder -> node: everything is on disk
+  std::uint64_t event_hash = 0, events = 0;
+  std::string trace, log;  ///< paths; empty: not kept
+  std::string error;       ///< the first that the disk gave
+  std::vector<TimedOperator> last_iteration;
+  std::uint64_t violations = 0;
+};
+
+// -- doors
+using CoordinatorActor = Door<Joined, IterationReady, StageReport, Stop, Tick, Explanation>;
+using LoaderActor = Door<Announce, Prefetch>;
+struct StageWiring;
+using StageActor = Door<StageWiring, Open, Tokens, TensorMessage, OperatorDone, InstantOver, ReduceOrder, TieOrder,
+                        ParameterParts, Explain>;
+struct LinkWiring;
+using LinkActor = Door<LinkWiring, TensorMessage, ParcelMessage, Credit>;
+struct ReducerWiring;
+using ReducerActor = Door<ReducerWiring, Subtrees, StageDone, Segments, Reduced, TiePart, Tied>;
+using MonitorActor = Door<Timing, AskProfile>;
+using RecorderActor = Door<Event, CloseLog>;
+struct NodeWiring;
+using NodeActor = Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed>;
+
+/// Who a stage talks to. The first message of its life.
+struct StageWiring {
+  CoordinatorActor coordinator;
+  LoaderActor loader;
+  ReducerActor reducer;
+  MonitorActor monitor;
+  RecorderActor recorder;
+  std::vector<StageActor> replicas;            ///< the same stage, by replica; itself included
+  std::map<ChunkId, LinkActor> before, after;  ///< per hosted chunk: the link ends towards its neighbours
+};
+struct LinkWiring {
+  StageActor stage;  ///< whose end this is
+  LinkActor peer;    ///< the other end
+};
+struct ReducerWiring {
+  CoordinatorActor coordinator;
+  StageActor stage;
+  std::vector<ReducerActor> replicas;  ///< of the same stage, itself included
+  ReducerActor tie_partner;            ///< the other end of tied embeddings, if another stage has it
+};
+
+struct NodeWiring {
+  MonitorActor monitor;
+  RecorderActor recorder;
+  std::vector<std::pair<caf::actor, std::string>> watched;  ///< everyone, by name
+};
+
+// -- wire forms
+template <class Inspector, class Tag>
+typename Inspector::result_type inspect(Inspector& f, Id<Tag>& x) {
+  return f(x.value);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ExactSum& x) {
+  ExactSum::Limbs limbs = x.limbs();
+  bool valid = x.valid();
+  if constexpr (Inspector::reads_state) {
+    return f(limbs[0], limbs[1], limbs[2], valid);
+  } else {
+    auto result = f(limbs[0], limbs[1], limbs[2], valid);
+    x = ExactSum::from_limbs(limbs, valid);
+    return result;
+  }
+}
+#define STAGECRAFT_WIRE(type, ...)                                 \
+  template <class Inspector>                                       \
+  typename Inspector::result_type inspect(Inspector& f, type& x) { \
+    return f(caf::meta::type_name(#type), __VA_ARGS__);            \
+  }
+#define STAGECRAFT_WIRE_EMPTY(type)                              \
+  template <class Inspector>                                     \
+  typename Inspector::result_type inspect(Inspector& f, type&) { \
+    return f(caf::meta::type_name(#type));                       \
+  }
+STAGECRAFT_WIRE(Key, x.epoch, x.iteration)
+STAGECRAFT_WIRE(Place, x.stage, x.replica)
+STAGECRAFT_WIRE(Decision, x.kind, x.clip, x.step, x.tokens)
+STAGECRAFT_WIRE(Open, x.key, x.decision, x.last, x.due)
+STAGECRAFT_WIRE(Joined, x.place)
+STAGECRAFT_WIRE(IterationReady, x.key, x.place, x.square_sum, x.loss, x.tokens, x.due)
+STAGECRAFT_WIRE(Announce, x.key, x.replica, x.due)
+STAGECRAFT_WIRE(Prefetch, x.iteration)
+STAGECRAFT_WIRE(Credit, x.key, x.direction, x.micro_batch)
+STAGECRAFT_WIRE(Completion, x.ticket, x.started, x.ended, x.error)
+STAGECRAFT_WIRE(OperatorDone, x.completion)
+STAGECRAFT_WIRE(InstantOver, x.key)
+STAGECRAFT_WIRE_EMPTY(Stop)
+STAGECRAFT_WIRE_EMPTY(Tick)
+STAGECRAFT_WIRE_EMPTY(Explain)
+STAGECRAFT_WIRE(Explanation, x.place, x.text)
+STAGECRAFT_WIRE(IterationReport, x.iteration, x.loss, x.gradient_norm, x.clip, x.learning_rate, x.tokens, x.skipped,
+                x.time, x.wall)
+STAGECRAFT_WIRE_EMPTY(AskProfile)
+STAGECRAFT_WIRE_EMPTY(CloseLog)
+
+}  // namespace stagecraft
+
+// Messages that carry handles: within one process only.
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Tokens)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TensorMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ParcelMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Subtrees)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageDone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Segments)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ReduceOrder)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Reduced)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TiePart)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TieOrder)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Tied)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ParameterParts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageReport)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::JobEnded)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Profile)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LogClosed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Timing)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LinkWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ReducerWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NodeWiring)

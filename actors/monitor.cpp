@@ -1,0 +1,73 @@
+#include "actors/monitor.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+
+namespace {
+
+// Sum over the run, and a ring of recent durations for the median.
+struct Samples {
+  static constexpr std::size_t kept = 512;
+  std::uint64_t count = 0;
+  Duration total{};
+  std::vector<Duration> recent;
+
+  void add(Duration time) {
+    if (recent.size() < kept) {
+      recent.push_back(time);
+    } else {
+      recent[count % kept] = time;
+    }
+    ++count;
+    total += time;
+  }
+  StageProfile::Row row() const {
+    if (recent.empty()) return {};
+    std::vector<Duration> sorted = recent;
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    return {count, total, *middle};
+  }
+};
+
+struct MonitorState {
+  static inline const char* name = "monitor";
+
+  MonitorActor::pointer self = nullptr;
+  NodeActor node;
+  std::map<Place, std::map<std::optional<OperatorKind>, Samples>> samples;
+
+  void on(const AskProfile&) {
+    Profile profile;
+    for (auto& [place, kinds] : samples) {
+      StageProfile stage;
+      stage.place = place;
+      stage.forward = kinds[OperatorKind::forward].row();
+      stage.backward_input = kinds[OperatorKind::backward_input].row();
+      stage.backward_weight = kinds[OperatorKind::backward_weight].row();
+      stage.backward = kinds[OperatorKind::backward].row();
+      stage.service = kinds[std::nullopt].row();
+      profile.stages.push_back(stage);
+    }
+    tell(self, node, std::move(profile));
+  }
+};
+
+MonitorActor::behavior_type monitor_behavior(MonitorActor::stateful_pointer<MonitorState> self, NodeActor node) {
+  MonitorState& s = self->state;
+  s.self = self;
+  s.node = std::move(node);
+  return {
+      [&s](const Timing& x) { s.samples[x.place][x.kind].add(x.time); },
+      [&s](const AskProfile& x) { s.on(x); },
+  };
+}
+
+}  // namespace
+
+MonitorActor spawn_monitor(JobRef job, NodeActor node) {
+  return job->world.system().spawn(monitor_behavior, std::move(node));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,121 @@
+#include "actors/recorder.hpp"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <set>
+
+#include "actors/chrome_trace.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::size_t ring_size = 100'000;                 // events for the trace, about 50 MB of JSON at most
+constexpr std::uint64_t operator_log_limit = 64ULL << 20;  // bytes of log lines about single operators and tensors
+
+// Which operators of an iteration ran, and whether each ran once.
+struct OperatorCount {
+  std::set<std::pair<ReplicaId, Operator>> ran;
+  std::uint64_t forward = 0, backward = 0, weight = 0;
+};
+
+struct RecorderState {
+  static inline const char* name = "recorder";
+
+  RecorderActor::pointer self = nullptr;
+  JobRef job;
+  NodeActor node;
+  std::uint64_t hash = 0, count = 0, violations = 0, logged = 0, dropped = 0;
+  std::deque<Event> ring;
+  std::map<Iteration, OperatorCount> counts;  // at most three iterations
+  Iteration committed;
+
+  void on(const Event& event) {
+    hash = keyed(hash, hash_of(event));
+    ++count;
+    if (event.kind == EventKind::violation) ++violations;
+    if (event.kind == EventKind::ran && event.op) count_operator(event);
+    if (event.kind == EventKind::committed) on_commit(event.key.iteration);
+    write(event);
+    ring.push_back(event);
+    if (ring.size() > ring_size) ring.pop_front();
+  }
+  void count_operator(const Event& event) {
+    OperatorCount& c = counts[event.key.iteration];
+    const Operator& op = *event.op;
+    if (!c.ran.emplace(event.place->replica, op).second)
+      violate(event.key, fmt::format("operator {} of replica {} ran twice", to_text(op), event.place->replica.value));
+    c.forward += op.kind == OperatorKind::forward;
+    c.backward += op.kind == OperatorKind::backward_input || op.kind == OperatorKind::backward;
+    c.weight += op.kind == OperatorKind::backward_weight || op.kind == OperatorKind::backward;
+  }
+  // Events of different actors overtake one another, so an iteration is checked when the next but one is decided.
+  void on_commit(Iteration iteration) {
+    committed = std::max(committed, iteration);
+    while (!counts.empty() && counts.begin()->first.value + 2 <= committed.value) check_first();
+  }
+  void check_first() {
+    const auto& [iteration, c] = *counts.begin();
+    const std::uint64_t expected = std::uint64_t{job->topology.training.micro_batches} * job->total_chunks();
+    if (c.forward != expected || c.backward != expected || c.weight != expected)
+      violate({{}, iteration}, fmt::format("iteration {} ran {} forwards, {} backwards, {} weight gradients instead of "
+                                           "{} each",
+                                           iteration.value, c.forward, c.backward, c.weight, expected));
+    counts.erase(counts.begin());
+  }
+  void violate(Key key, std::string text) {
+    on({EventKind::violation, job->world.now(), {}, {}, key, {}, {}, std::move(text)});
+  }
+  void write(const Event& event) {
+    if (job->log_path.empty()) return;
+    const bool small =
+        event.kind == EventKind::ran || event.kind == EventKind::sent || event.kind == EventKind::arrived;
+    if (small && logged > operator_log_limit) return void(++dropped);
+    std::string line = to_json_line(event);
+    if (small) logged += line.size();
+    if (!job->world.log(job->log_path, std::move(line))) ++dropped;
+  }
+  void on(const CloseLog&) {
+    while (!counts.empty() && counts.begin()->first <= committed) check_first();
+    LogClosed closed;
+    for (const Event& e : ring)
+      if (e.kind == EventKind::ran && e.key.iteration == committed)
+        closed.last_iteration.push_back({*e.place, e.op.value_or(Operator{}), e.start, e.at, !e.op});
+    if (!job->log_path.empty()) {
+      if (dropped > 0)
+        job->world.log(job->log_path, fmt::format("{{\"event\":\"dropped\",\"text\":\"{} lines about single operators "
+                                                  "and tensors were left out: the log holds {} of them\"}}\n",
+                                                  dropped, format(Bytes{logged})));
+      std::vector<Event> events(ring.begin(), ring.end());
+      job->world.log(job->trace_path, to_chrome_trace(events));
+    }
+    closed.event_hash = hash;
+    closed.events = count;
+    closed.violations = violations;
+    closed.log = job->log_path;
+    closed.trace = job->trace_path;
+    tell(self, node, std::move(closed));
+  }
+};
+
+RecorderActor::behavior_type recorder_behavior(RecorderActor::stateful_pointer<RecorderState> self, JobRef job,
+                                               NodeActor node) {
+  RecorderState& s = self->state;
+  s.self = self;
+  s.job = std::move(job);
+  s.node = std::move(node);
+  return {
+      [&s](const Event& x) { s.on(x); },
+      [&s](const CloseLog& x) { s.on(x); },
+  };
+}
+
+}  // namespace
+
+RecorderActor spawn_recorder(JobRef job, NodeActor node) {
+  caf::actor_system& system = job->world.system();
+  return system.spawn(recorder_behavior, std::move(job), std::move(node));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,419 @@
+#include "actors/stage.hpp"
+
+#include <algorithm>
+
+#include "actors/stage_inbox.hpp"
+#include "model/optimizer.hpp"
+#include "planning/bug.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+// Work of a stage that is no operator of the schedule.
+enum class Service : std::uint8_t { initialise, step, gather, reduce, tie };
+std::string_view name_of(Service service) {
+  static constexpr std::string_view names[] = {"initialise", "step", "gather", "reduce", "tie"};
+  return names[static_cast<std::size_t>(service)];
+}
+
+// Brings completions of the device into the stage's mailbox.
+class MailboxCompletions final : public Completions {
+ public:
+  explicit MailboxCompletions(StageActor to) : to_(std::move(to)) {}
+  void report(const Completion& completion, Duration delay) override {
+    tell_from_outside(to_, OperatorDone{completion}, delay);
+  }
+
+ private:
+  StageActor to_;
+};
+
+// What a body leaves for the owner. Written on the device, read after its completion.
+struct Outcome {
+  Tensor tensor;
+  ExactSum square_sum;
+  std::map<GroupId, Tensor> parts;
+};
+
+// The one thing that runs on the device.
+struct InFlight {
+  std::uint64_t ticket = 0;
+  std::optional<Operator> op;  // none: a service
+  Service service = Service::initialise;
+  GroupId group;
+  std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
+};
+
+// A reduce or tie that waits for a free moment.
+struct ServiceRequest {
+  Service service = Service::reduce;
+  GroupId group;
+  std::vector<Segment> segments;
+  Tensor partner;
+  Instant due{};
+};
+
+struct StageActorState {
+  static inline const char* name = "stage";
+
+  StageActor::pointer self = nullptr;
+  JobRef job;
+  Place place;
+  StageWiring wiring;
+  std::shared_ptr<Arena> arena;
+  std::shared_ptr<StageModel> model;
+  Stream* stream = nullptr;
+
+  // of the present key
+  Key key;
+  Open open;
+  bool running = false;                       // the machine is at work
+  std::map<ReplicaId, ParameterParts> parts;  // from the other replicas
+  StageMachine machine;
+  StageInbox inbox;
+  std::map<std::pair<ChunkId, Direction>, std::map<MicroBatch, TensorMessage>> outputs;
+  std::map<MicroBatch, std::shared_ptr<const Packing>> packings;
+  std::map<std::uint32_t, ServiceRequest> requests;
+  std::uint32_t next_request = 0;
+  bool done_said = false;
+  // across keys
+  HeldMessages held;
+  std::optional<InFlight> in_flight;
+  std::uint64_t tickets = 0;
+  Instant due{};  // when the device was last free
+
+  bool alone() const { return job->topology.pipeline.replicas == 1; }
+
+  // -- birth
+  void on(const StageWiring& x) {
+    wiring = x;
+    stream = &job->world.open_stream(job->topology.device(place).kind,
+                                     fmt::format("stage {}.{}", place.stage.value, place.replica.value),
+                                     std::make_unique<MailboxCompletions>(StageActor{self}));
+    submit(Service::initialise, {}, Duration{}, {}, [m = model](Outcome&) { m->initialise(); });
+  }
+
+  // -- keys
+  template <class Message>
+  bool current(Message& x) {
+    if (x.key == key && running) return true;
+    if (x.key >= key) held.hold(x.key, std::move(x));
+    return false;
+  }
+  void on(const Open& x) {
+    if (x.key <= key) return;
+    STAGECRAFT_ASSERT(!in_flight, "an Open for iteration {} came while the device was busy: its buffers are in use",
+                      x.key.iteration.value);
+    open = x;
+    key = open.key;
+    running = false;
+    parts.clear();
+    inbox.clear();
+    outputs.clear();
+    packings.clear();
+    requests.clear();
+    done_said = false;
+    if (open.decision.kind == Decision::Kind::step) return submit_step();
+    model->drop_prepared();
+    if (alone()) return begin_iteration();
+    submit_step();  // only to copy the parameters out
+  }
+  // Steps, if the decision says so, and copies out the blocks that this replica owns.
+  void submit_step() {
+    const Decision d = open.decision;
+    const StepFactors factors =
+        d.kind == Decision::Kind::step
+            ? step_factors(job->topology.training.optimizer, d.step, job->topology.job.iterations, d.clip, d.tokens)
+            : StepFactors{};
+    const Duration cost =
+        d.kind == Decision::Kind::step ? job->plan.step_time * static_cast<int>(model->groups().size()) : Duration{};
+    submit(Service::step, open.due, cost, {}, [m = model, d, factors, copies = !alone()](Outcome& out) {
+      if (d.kind == Decision::Kind::step) m->step(factors);
+      m->drop_prepared();
+      if (!copies) return;
+      for (const GroupId g : m->groups())
+        if (!m->is_alias(g)) out.parts[g] = m->owned_parameters(g);
+    });
+  }
+  void share_parameters(std::map<GroupId, Tensor> own) {
+    if (alone()) return begin_iteration();
+    for (std::uint32_t q = 0; q < wiring.replicas.size(); ++q)
+      if (q != place.replica.value)
+        post(self, job->world, wiring.replicas[q], ParameterParts{key, place.replica, own, due});
+    parts[place.replica] = ParameterParts{key, place.replica, {}, due};  // its own are in place
+    for (auto& message : held.take(key)) redeliver(std::move(message));
+    maybe_gather();
+  }
+  void on(ParameterParts&& x) {
+    if (x.key < key) return;
+    if (x.key > key || running || !parts.contains(place.replica)) return held.hold(x.key, std::move(x));
+    parts[x.from] = std::move(x);
+    maybe_gather();
+  }
+  void maybe_gather() {
+    if (parts.size() < wiring.replicas.size()) return;
+    Instant latest = due;
+    for (const auto& [from, part] : parts) latest = std::max(latest, part.due);
+    auto all = std::make_shared<std::map<ReplicaId, ParameterParts>>(std::move(parts));
+    parts.clear();
+    submit(Service::gather, latest, Duration{}, {}, [m = model, all](Outcome&) {
+      for (const auto& [from, part] : *all)
+        for (const auto& [group, tensor] : part.parts) m->adopt_parameters(group, from, tensor);
+      all->clear();
+    });
+  }
+  void begin_iteration() {
+    if (open.last) return report();
+    running = true;
+    model->begin(key.iteration);
+    machine = StageMachine(job->plan_of(place));
+    inbox = StageInbox(job->last_chunk());
+    if (place.stage.value == 0)
+      post(self, job->world, wiring.loader, Announce{key, place.replica, std::max(due, open.due)});
+    if (machine.finished())  // a replica without micro-batches
+      for (const ChunkId chunk : machine.plan().chunks) send_subtrees(chunk);
+    say_done();
+    for (auto& message : held.take(key)) redeliver(std::move(message));
+  }
+  void redeliver(HeldMessages::Message message) {
+    std::visit([this](auto& x) { on(std::move(x)); }, message);
+  }
+  void report() {
+    StageState state{place, {}, {}, {}, arena->peak(), arena->overdrafts()};
+    for (const GroupId g : model->groups()) {
+      state.parameters[g] = model->parameters(g);
+      if (model->is_alias(g)) continue;
+      state.first_moments[g] = model->first_moment(g);
+      state.second_moments[g] = model->second_moment(g);
+    }
+    post(self, job->world, wiring.coordinator, StageReport{key, std::move(state)});
+  }
+
+  // -- the data path
+  void on(Tokens&& x) {
+    if (!current(x)) return;
+    packings[x.batch->micro_batch] = x.batch->packing;
+    if (inbox.add(x)) act(stage_event::Arrived{x.chunk, Direction::forward, x.batch->micro_batch});
+  }
+  void on(TensorMessage&& x) {
+    if (!current(x)) return;
+    if (!x.value.empty()) x.value.buffer()->charge_to(arena);
+    packings[x.micro_batch] = x.packing;
+    note(EventKind::arrived, {}, Operator{kind_of(x.direction), x.to, x.micro_batch}, x.direction);
+    if (inbox.add(x)) act(stage_event::Arrived{x.to, x.direction, x.micro_batch});
+  }
+  static OperatorKind kind_of(Direction d) {
+    return d == Direction::forward ? OperatorKind::forward : OperatorKind::backward_input;
+  }
+  void on(const InstantOver& x) {
+    if (x.key == key && running) act(stage_event::Choose{});
+  }
+  void on(ReduceOrder&& x) {
+    if (x.key == key && running) want({Service::reduce, x.group, std::move(x.segments), {}, x.due});
+  }
+  void on(TieOrder&& x) {
+    if (x.key == key && running) want({Service::tie, {}, {}, std::move(x.partner), x.due});
+  }
+  void want(ServiceRequest request) {
+    const std::uint32_t id = next_request++;
+    requests[id] = std::move(request);
+    act(stage_event::Wanted{{id}});
+  }
+
+  void act(const StageEvent& event) {
+    for (const StageEffect& effect : machine.step(event)) std::visit([this](const auto& e) { apply(e); }, effect);
+  }
+  // Virtual time: choose when every event of this instant has been seen. Real time does not pay for that.
+  void apply(const stage_effect::Arm&) {
+    if (job->world.is_virtual()) {
+      tell_after(self, Duration{0}, StageActor{self}, InstantOver{key});
+    } else {
+      act(stage_event::Choose{});
+    }
+  }
+  void apply(const stage_effect::Adopt& e) {
+    const bool forward = e.direction == Direction::forward;
+    post(self, job->world, forward ? wiring.before.at(e.chunk) : wiring.after.at(e.chunk),
+         Credit{key, e.direction, e.micro_batch});
+  }
+  void apply(const stage_effect::Emit& e) {
+    auto node = outputs[{e.chunk, e.direction}].extract(e.micro_batch);
+    const bool forward = e.direction == Direction::forward;
+    post(self, job->world, forward ? wiring.after.at(e.chunk) : wiring.before.at(e.chunk), std::move(node.mapped()));
+  }
+  void apply(const stage_effect::Accumulated& e) {
+    if (e.last) send_subtrees(e.chunk);
+    say_done();
+  }
+  void apply(const stage_effect::Start& e) {
+    if (const auto* op = std::get_if<Operator>(&e.op)) return start(*op);
+    auto node = requests.extract(std::get<ServiceOperator>(e.op).id);
+    start(std::move(node.mapped()));
+  }
+  void send_subtrees(ChunkId chunk) {
+    for (const GroupId g : model->groups_of(chunk))
+      post(self, job->world, wiring.reducer, Subtrees{key, g, model->take_segments(g), due});
+  }
+  void say_done() {
+    if (done_said || !machine.finished()) return;
+    done_said = true;
+    post(self, job->world, wiring.reducer, StageDone{key, model->loss(), due});
+  }
+
+  // -- the device
+  void start(const Operator& op) {
+    const bool forward = op.kind == OperatorKind::forward;
+    OperatorInput input;
+    const bool head = op.chunk == job->last_chunk();
+    if (forward || (op.kind != OperatorKind::backward_weight && !head))
+      input = inbox.take(op.chunk, forward ? Direction::forward : Direction::backward, op.micro_batch);
+    const Duration cost = job->plan.times[op.chunk.value].of(op.kind);
+    const Instant not_before = input.due;
+    submit(op, not_before, cost, [m = model, op, input = std::move(input)](Outcome& out) mutable {
+      switch (op.kind) {
+        case OperatorKind::forward:
+          out.tensor = m->forward(op.chunk, std::move(input.tensor), std::move(input.batch));
+          break;
+        case OperatorKind::backward_input:
+          out.tensor = m->backward_input(op.chunk, op.micro_batch, std::move(input.tensor));
+          break;
+        case OperatorKind::backward_weight:
+          m->backward_weight(op.chunk, op.micro_batch);
+          break;
+        case OperatorKind::backward:
+          out.tensor = m->backward_input(op.chunk, op.micro_batch, std::move(input.tensor));
+          m->backward_weight(op.chunk, op.micro_batch);
+          break;
+      }
+    });
+  }
+  void start(ServiceRequest request) {
+    const GroupId group = request.group;
+    const Service service = request.service;
+    const Duration cost = service == Service::reduce ? job->plan.reduce_time : Duration{};
+    const Instant not_before = request.due;
+    submit(service, not_before, cost, group, [m = model, request = std::move(request)](Outcome& out) mutable {
+      if (request.service == Service::tie) {
+        out.square_sum = m->tie(request.partner);
+      } else {
+        out.square_sum = m->reduce(request.group, request.segments);
+      }
+      request.segments.clear();
+    });
+  }
+  template <class Body>
+  void submit(Service service, Instant not_before, Duration cost, GroupId group, Body body) {
+    launch(InFlight{0, std::nullopt, service, group}, not_before, cost, std::move(body));
+  }
+  template <class Body>
+  void submit(const Operator& op, Instant not_before, Duration cost, Body body) {
+    launch(InFlight{0, op, Service::initialise, {}}, not_before, cost, std::move(body));
+  }
+  template <class Body>
+  void launch(InFlight flight, Instant not_before, Duration cost, Body body) {
+    STAGECRAFT_ASSERT(!in_flight, "two operators on one device");
+    flight.ticket = ++tickets;
+    in_flight = flight;
+    auto shared = std::make_shared<Body>(std::move(body));  // std::function copies; bodies own move-only things
+    stream->submit(
+        {flight.ticket, std::max(not_before, due), cost, [shared, outcome = flight.outcome] { (*shared)(*outcome); }});
+  }
+  void on(const OperatorDone& x) {
+    STAGECRAFT_ASSERT(in_flight && in_flight->ticket == x.completion.ticket, "a completion of nothing in flight");
+    if (!x.completion.error.empty()) throw Bug("an operator failed: " + x.completion.error);
+    stream->retire(x.completion.ticket);
+    const InFlight flight = std::move(*in_flight);
+    in_flight.reset();
+    due = x.completion.ended;
+    const Duration time = x.completion.ended - x.completion.started;
+    note(EventKind::ran, x.completion.started, flight.op, {}, flight.op ? "" : std::string(name_of(flight.service)));
+    tell(self, wiring.monitor, Timing{place, flight.op ? std::optional(flight.op->kind) : std::nullopt, time});
+    if (flight.op) return finished(*flight.op, *flight.outcome);
+    finished(flight);
+  }
+  void finished(const Operator& op, Outcome& outcome) {
+    if (op.kind != OperatorKind::backward_weight) keep_output(op, std::move(outcome.tensor));
+    act(stage_event::Finished{op});
+  }
+  void keep_output(const Operator& op, Tensor value) {
+    const bool forward = op.kind == OperatorKind::forward;
+    if (forward ? op.chunk == job->last_chunk() : op.chunk.value == 0) return;
+    const Direction direction = forward ? Direction::forward : Direction::backward;
+    const ChunkId to{forward ? op.chunk.value + 1 : op.chunk.value - 1};
+    outputs[{op.chunk, direction}][op.micro_batch] =
+        TensorMessage{key, to, direction, op.micro_batch, packings.at(op.micro_batch), std::move(value), due};
+  }
+  void finished(const InFlight& flight) {
+    switch (flight.service) {
+      case Service::initialise:
+        note(EventKind::joined, {}, {}, {});
+        post(self, job->world, wiring.coordinator, Joined{place});
+        return;
+      case Service::step:
+        return share_parameters(std::move(flight.outcome->parts));
+      case Service::gather:
+        return begin_iteration();
+      case Service::reduce: {
+        Reduced reduced{key, flight.group, flight.outcome->square_sum, {}, due};
+        const TieRole role = model->tie_role();
+        const Arithmetic& a = model->arithmetic();
+        if ((role == TieRole::embedding && flight.group == a.embedding_group()) ||
+            (role == TieRole::head && flight.group == a.head_group()))
+          reduced.tie_part = model->tie_part();
+        post(self, job->world, wiring.reducer, std::move(reduced));
+        return act(stage_event::Finished{ServiceOperator{}});
+      }
+      case Service::tie:
+        post(self, job->world, wiring.reducer, Tied{key, flight.outcome->square_sum, due});
+        return act(stage_event::Finished{ServiceOperator{}});
+    }
+  }
+
+  // -- the watch
+  void on(const Explain&) {
+    std::string text;
+    if (in_flight) {
+      text = fmt::format("its device is busy with {}",
+                         in_flight->op ? to_text(*in_flight->op) : std::string(name_of(in_flight->service)));
+    } else if (!running) {
+      text = open.last ? "it waits to report" : "it waits for an Open or for its replicas' parameters";
+    } else {
+      text = machine.explain();
+    }
+    post(self, job->world, wiring.coordinator, Explanation{place, text});
+  }
+  void note(EventKind kind, Instant start, std::optional<Operator> op, std::optional<Direction> direction,
+            std::string text = {}) {
+    tell(self, wiring.recorder,
+         Event{kind, kind == EventKind::ran ? due : job->world.now(), start, place, key, op, direction,
+               std::move(text)});
+  }
+};
+
+StageActor::behavior_type stage_behavior(StageActor::stateful_pointer<StageActorState> self, JobRef job, Place place) {
+  StageActorState& s = self->state;
+  s.self = self;
+  s.job = job;
+  s.place = place;
+  s.arena = Arena::make(fmt::format("stage {}.{}", place.stage.value, place.replica.value),
+                        job->topology.device(place).memory);
+  s.model = std::make_shared<StageModel>(job->plan.arithmetic[place.stage.value], job->plan.share(job->topology, place),
+                                         s.arena, job->controls);
+  return {
+      [&s](const StageWiring& x) { s.on(x); },         [&s](const Open& x) { s.on(x); },
+      [&s](Tokens& x) { s.on(std::move(x)); },         [&s](TensorMessage& x) { s.on(std::move(x)); },
+      [&s](const OperatorDone& x) { s.on(x); },        [&s](const InstantOver& x) { s.on(x); },
+      [&s](ReduceOrder& x) { s.on(std::move(x)); },    [&s](TieOrder& x) { s.on(std::move(x)); },
+      [&s](ParameterParts& x) { s.on(std::move(x)); }, [&s](const Explain& x) { s.on(x); },
+  };
+}
+
+}  // namespace
+
+StageActor spawn_stage(JobRef job, Place place) {
+  caf::actor_system& system = job->world.system();
+  return system.spawn(stage_behavior, std::move(job), place);
+}
+
+}  // namespace stagecraft

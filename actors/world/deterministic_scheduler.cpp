@@ -1,0 +1,83 @@
+#include "actors/world/deterministic_scheduler.hpp"
+
+#include "planning/bug.hpp"
+
+namespace stagecraft {
+
+class DeterministicScheduler::Unit final : public caf::execution_unit {
+ public:
+  explicit Unit(DeterministicScheduler& owner) : execution_unit(&owner.system()), owner_(owner) {}
+  void exec_later(caf::resumable* job) override { owner_.admit(job); }
+
+ private:
+  DeterministicScheduler& owner_;
+};
+
+namespace {
+
+// CAF wants a printer actor behind `aout`; nobody prints here.
+class SilentPrinter final : public caf::monitorable_actor {
+ public:
+  explicit SilentPrinter(caf::actor_config& config) : monitorable_actor(config) {}
+  void enqueue(caf::mailbox_element_ptr, caf::execution_unit*) override {}
+};
+
+}  // namespace
+
+caf::actor_system::module* DeterministicScheduler::make(caf::actor_system& system, caf::detail::type_list<>) {
+  return std::make_unique<DeterministicScheduler>(system).release();  // CAF owns its modules
+}
+
+DeterministicScheduler& DeterministicScheduler::of(caf::actor_system& system) {
+  return dynamic_cast<DeterministicScheduler&>(system.scheduler());
+}
+
+bool DeterministicScheduler::step() {
+  if (ready_.empty()) return false;
+  std::swap(ready_[draws_.below(ready_.size())], ready_.back());
+  caf::resumable* job = ready_.back();
+  ready_.pop_back();
+  ++steps_;
+  Unit unit(*this);
+  switch (job->resume(&unit, 1)) {
+    case caf::resumable::resume_later:
+      ready_.push_back(job);
+      break;
+    case caf::resumable::shutdown_execution_unit:
+      break;
+    default:
+      caf::intrusive_ptr_release(job);
+  }
+  return true;
+}
+
+bool DeterministicScheduler::advance() {
+  const auto& timers = clock_.schedule();
+  if (timers.empty()) return false;
+  const auto due = timers.begin()->first;
+  do {
+    clock_.trigger_timeout();
+  } while (!timers.empty() && timers.begin()->first <= due);
+  return true;
+}
+
+void DeterministicScheduler::drain() {
+  clock_.cancel_all();
+  while (step()) {
+  }
+}
+
+void DeterministicScheduler::start() {
+  Unit unit(*this);
+  caf::actor_config config{&unit};
+  utility_actors_[printer_id] =
+      caf::make_actor<SilentPrinter, caf::actor>(system().next_actor_id(), system().node(), &system(), config);
+}
+
+// A detached, blocking or I/O actor would make the world depend on threads.
+void DeterministicScheduler::admit(caf::resumable* job) {
+  STAGECRAFT_ASSERT(std::this_thread::get_id() == home_, "a message from another thread reached the virtual world");
+  ready_.push_back(job);
+}
+
+}  // namespace stagecraft

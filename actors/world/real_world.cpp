@@ -1,0 +1,136 @@
+#include <readerwritercircularbuffer.h>
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "actors/world/world.hpp"
+#include "gpu/cpu/threaded_stream.hpp"
+#include "gpu/timed/timed_stream.hpp"
+#include "transport/real_disk.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Work sharing (one queue, first come first served) and a finite throughput: the default, work stealing, starves
+// actors.
+struct RealConfig : caf::actor_system_config {
+  explicit RealConfig(std::size_t threads) {
+    set("logger.verbosity", caf::atom("quiet"));
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", threads);
+    set("scheduler.max-throughput", std::size_t{50});
+  }
+};
+
+// A thread that appends to files, behind a bounded queue with one producer.
+class LogWriter {
+ public:
+  explicit LogWriter(Disk& disk) : disk_(disk), queue_(backlog), thread_([this] { run(); }) {}
+  ~LogWriter() {
+    stopping_ = true;
+    thread_.join();
+  }
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+
+  bool push(const std::string& path, std::string text) {
+    if (!queue_.try_enqueue({path, std::move(text)})) return false;
+    ++pushed_;
+    return true;
+  }
+  DiskStatus flush(std::chrono::nanoseconds patience) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (written_ < pushed_ && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+    std::lock_guard guard(mutex_);
+    if (!error_ && written_ < pushed_) error_ = disk_error("finish writing", "the event log", EBUSY);
+    return error_;
+  }
+
+ private:
+  struct Entry {
+    std::string path, text;
+  };
+  static constexpr std::size_t backlog = 8192;
+
+  void run() {
+    Entry entry;
+    while (!stopping_) {
+      if (!queue_.wait_dequeue_timed(entry, 50ms)) continue;
+      if (auto error = disk_.append(entry.path, entry.text)) {
+        std::lock_guard guard(mutex_);
+        if (!error_) error_ = std::move(error);
+      }
+      ++written_;
+    }
+  }
+
+  Disk& disk_;
+  moodycamel::BlockingReaderWriterCircularBuffer<Entry> queue_;
+  std::atomic<std::uint64_t> pushed_ = 0, written_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::mutex mutex_;
+  DiskStatus error_;
+  std::thread thread_;  // last: it uses everything above
+};
+
+class RealWorld final : public World {
+ public:
+  explicit RealWorld(std::size_t threads) : config_(threads), system_(config_), writer_(disk_) {}
+
+  Instant now() const override { return std::chrono::steady_clock::now() - start_; }
+  caf::actor_system& system() override { return system_; }
+  bool is_virtual() const override { return false; }
+  Entropy entropy(std::string_view name) const override { return Entropy(0, name); }
+
+  Stream& open_stream(DeviceKind kind, const std::string& name, std::unique_ptr<Completions> completions) override {
+    std::lock_guard guard(mutex_);
+    completions_.push_back(std::move(completions));
+    streams_.push_back(kind == DeviceKind::cpu ? make_threaded_stream(name, *this, *completions_.back())
+                                               : make_timed_stream(TimerKind::late, 0, *this, *completions_.back()));
+    return *streams_.back();
+  }
+  void close_streams() override {
+    std::lock_guard guard(mutex_);
+    streams_.clear();
+    completions_.clear();
+  }
+
+  std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals) override {
+    return make_inproc_channel(cost, crosses_nodes, *this, arrivals);
+  }
+
+  Disk& disk() override { return disk_; }
+  bool log(const std::string& path, std::string text) override { return writer_.push(path, std::move(text)); }
+  DiskStatus flush_logs() override { return writer_.flush(10s); }
+
+  Duration lateness() override { return {}; }
+  bool serialises() const override { return false; }
+
+  bool drive(const std::function<bool()>& done) override {
+    while (!done()) std::this_thread::sleep_for(5ms);
+    return true;
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  RealDisk disk_;
+  RealConfig config_;
+  caf::actor_system system_;
+  LogWriter writer_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Completions>> completions_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+}  // namespace
+
+std::unique_ptr<World> make_real_world(std::size_t worker_threads) {
+  return std::make_unique<RealWorld>(worker_threads);
+}
+
+}  // namespace stagecraft

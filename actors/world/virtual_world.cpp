@@ -1,0 +1,84 @@
+#include <vector>
+
+#include "actors/world/deterministic_scheduler.hpp"
+#include "actors/world/world.hpp"
+#include "gpu/timed/timed_stream.hpp"
+#include "transport/memory_disk.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+struct VirtualConfig : caf::actor_system_config {
+  VirtualConfig() {
+    set("logger.verbosity", caf::atom("quiet"));
+    load<DeterministicScheduler>();
+  }
+};
+
+class VirtualWorld final : public World {
+ public:
+  VirtualWorld(const VirtualOptions& options, std::shared_ptr<Disk> base)
+      : options_(options), disk_(std::move(base)), system_(config_), lateness_(options.seed, "lateness") {
+    scheduler().seed(options.seed);
+  }
+
+  Instant now() const override { return DeterministicScheduler::of(system_).now(); }
+  caf::actor_system& system() override { return system_; }
+  bool is_virtual() const override { return true; }
+  Entropy entropy(std::string_view name) const override { return Entropy(options_.seed, name); }
+
+  Stream& open_stream(DeviceKind, const std::string& name, std::unique_ptr<Completions> completions) override {
+    const std::uint64_t seed = keyed(options_.seed, name_key("stream"), name_key(name));
+    completions_.push_back(std::move(completions));
+    streams_.push_back(make_timed_stream(TimerKind::exact, seed, *this, *completions_.back()));
+    return *streams_.back();
+  }
+  void close_streams() override {
+    streams_.clear();
+    completions_.clear();
+  }
+
+  std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals) override {
+    return make_inproc_channel(cost, crosses_nodes, *this, arrivals);
+  }
+
+  Disk& disk() override { return disk_; }
+  bool log(const std::string& path, std::string text) override {
+    if (auto error = disk_.append(path, text); error && !log_error_) log_error_ = std::move(error);
+    return true;
+  }
+  DiskStatus flush_logs() override { return log_error_; }
+
+  Duration lateness() override {
+    if (options_.lateness.count() == 0) return {};
+    return Duration(lateness_.below(static_cast<std::uint64_t>(options_.lateness.count()) + 1));
+  }
+  bool serialises() const override { return options_.serialise; }
+
+  bool drive(const std::function<bool()>& done) override {
+    while (!done())
+      if (!scheduler().step() && !scheduler().advance()) return false;
+    return true;
+  }
+
+ private:
+  DeterministicScheduler& scheduler() { return DeterministicScheduler::of(system_); }
+
+  VirtualOptions options_;
+  MemoryDisk disk_;
+  DiskStatus log_error_;
+  VirtualConfig config_;
+  mutable caf::actor_system system_;  // asking it for its scheduler is not const in CAF
+  Entropy lateness_;
+  std::vector<std::unique_ptr<Completions>> completions_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+}  // namespace
+
+std::unique_ptr<World> make_virtual_world(const VirtualOptions& options, std::shared_ptr<Disk> base) {
+  return std::make_unique<VirtualWorld>(options, std::move(base));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,77 @@
+// Everything through which the outside enters: clock, scheduler, entropy, disk, executor (streams), transport
+// (channels), completions, and drive(). Two kinds: the real one, and the virtual one that replays from a seed.
+//
+// Actors see the outside through this door only, so the same actors run in both.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "actors/caf.hpp"
+#include "config/topology.hpp"
+#include "gpu/stream.hpp"
+#include "planning/random.hpp"
+#include "transport/channel.hpp"
+#include "transport/disk.hpp"
+
+namespace stagecraft {
+
+class World : public Clock {
+ public:
+  virtual caf::actor_system& system() = 0;
+  virtual bool is_virtual() const = 0;
+
+  /// A named generator. In the virtual world it hangs on the world's seed; in the real one nothing may depend on it.
+  virtual Entropy entropy(std::string_view name) const = 0;
+
+  /// A stream on a device of this kind. The world owns it, and the completions, until `close_streams`.
+  virtual Stream& open_stream(DeviceKind kind, const std::string& name, std::unique_ptr<Completions> completions) = 0;
+  /// Ends all streams; waits for bodies in flight. From the thread that owns the world, when all actors have ended.
+  virtual void close_streams() = 0;
+
+  /// One direction between two ends. `crosses_nodes`: the ends are on different nodes.
+  virtual std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals) = 0;
+
+  /// Reads may block: from the main thread only.
+  virtual Disk& disk() = 0;
+  /// Appends to a file without blocking the caller, in order. One actor per world. False when the backlog is full and
+  /// the text was dropped.
+  virtual bool log(const std::string& path, std::string text) = 0;
+  /// Waits until everything that was logged is on disk, or has failed: the first error, if any. Main thread only.
+  virtual DiskStatus flush_logs() = 0;
+
+  /// How late a message between actors is to be made (tests of reordering; virtual only).
+  virtual Duration lateness() = 0;
+  /// Do messages between nodes go through their wire form?
+  virtual bool serialises() const = 0;
+
+  /// Runs the world on this thread until `done` returns true; it is asked often, at least every 100 ms. Returns false
+  /// when nothing can happen any more (virtual only).
+  virtual bool drive(const std::function<bool()>& done) = 0;
+};
+
+/// Sends between actors: late and through the wire form where the world says so.
+template <class Self, class To, class Message>
+void post(Self* self, World& world, const To& to, Message message) {
+  if constexpr (has_wire_form<Message>) {
+    if (world.serialises()) message = from_bytes<Message>(world.system(), to_bytes(world.system(), message));
+  }
+  if (const Duration late = world.lateness(); late.count() > 0) {
+    tell_after(self, late, to, std::move(message));
+  } else {
+    tell(self, to, std::move(message));
+  }
+}
+
+std::unique_ptr<World> make_real_world(std::size_t worker_threads);
+
+struct VirtualOptions {
+  std::uint64_t seed = 1;
+  Duration lateness{};     ///< every message between actors comes up to this much late, and may overtake
+  bool serialise = false;  ///< control messages go through their wire form
+};
+/// `base` serves reads; writes stay in memory.
+std::unique_ptr<World> make_virtual_world(const VirtualOptions& options, std::shared_ptr<Disk> base);
+
+}  // namespace stagecraft

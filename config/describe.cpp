@@ -1,0 +1,173 @@
+// A topology back as YAML: what load_topology.hpp promises of describe().
+#include <fmt/format.h>
+
+#include <array>
+#include <iterator>
+
+#include "config/load_topology.hpp"
+
+namespace stagecraft {
+namespace {
+
+// Always in double quotes, so that no text can be taken for a number or a piece of YAML.
+std::string text_of(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      fmt::format_to(std::back_inserter(out), "\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+// The largest unit that divides the number: exact, unlike the forms for people.
+std::string exact(Duration d) {
+  using Unit = std::pair<std::int64_t, const char*>;
+  for (const auto& [scale, name] : {Unit{1'000'000'000, "s"}, Unit{1'000'000, "ms"}, Unit{1'000, "us"}}) {
+    if (d.count() % scale == 0) return fmt::format("{}{}", d.count() / scale, name);
+  }
+  return fmt::format("{}ns", d.count());
+}
+
+std::string exact(Bytes b) {
+  using Unit = std::pair<std::uint64_t, const char*>;
+  for (const auto& [scale, name] : {Unit{1 << 30, "GiB"}, Unit{1 << 20, "MiB"}, Unit{1 << 10, "KiB"}}) {
+    if (b.value != 0 && b.value % scale == 0) return fmt::format("{}{}", b.value / scale, name);
+  }
+  return fmt::format("{}B", b.value);
+}
+
+std::string exact(Bandwidth b) {
+  if (b.bytes_per_second == 0) return "unlimited";
+  return fmt::format("{}B/s", static_cast<std::uint64_t>(b.bytes_per_second));  // whole since it was read
+}
+
+std::string text_of(const LinkCost& cost) {
+  return fmt::format("latency: {}, occupancy: {}, bandwidth: {}", exact(cost.latency), exact(cost.occupancy),
+                     exact(cost.bandwidth));
+}
+
+std::string text_of(const CapSpec& cap) {
+  switch (cap.kind) {
+    case CapSpec::Kind::automatic:
+      return "auto";
+    case CapSpec::Kind::off:
+      return "off";
+    case CapSpec::Kind::fixed:
+      break;
+  }
+  return std::to_string(cap.value);
+}
+
+std::string text_of(const DeviceSpec& device) {
+  if (device.kind == DeviceKind::cpu) return fmt::format("kind: cpu, memory: {}", exact(device.memory));
+  const CostTable& c = device.costs;
+  return fmt::format(
+      "kind: emulated, memory: {}, costs: {{ per: {}, forward: {}, backward_input: {}, backward_weight: {}, reduce: "
+      "{}, "
+      "step: {}, activation: {}, weight_activation: {}, boundary: {}, parameters: {} }}",
+      exact(device.memory), c.per_layer ? "layer" : "stage", exact(c.forward), exact(c.backward_input),
+      exact(c.backward_weight), exact(c.reduce), exact(c.step), exact(c.activation), exact(c.weight_activation),
+      exact(c.boundary), exact(c.parameters));
+}
+
+std::string job_and_model(const Topology& t) {
+  std::string out = fmt::format("version: 1\njob:\n  name: {}\n  seed: {}\n  iterations: {}\n", text_of(t.job.name),
+                                t.job.seed, t.job.iterations);
+  const ModelSpec& m = t.model;
+  out += fmt::format("model:\n  layers: {}\n", m.layers);
+  if (t.emulated()) return out;
+  return out + fmt::format(
+                   "  width: {}\n  heads: {}\n  kv_heads: {}\n  hidden: {}\n  context: {}\n  vocabulary: bytes  "
+                   "# {}\n  tied_embeddings: {}\n  rope_theta: {}\n  norm_epsilon: {}\n",
+                   m.width, m.heads, m.kv_heads, m.hidden, m.context, m.vocabulary, m.tied_embeddings, m.rope_theta,
+                   m.norm_epsilon);
+}
+
+std::string data(const DataSpec& d) {
+  std::string out = "data:\n  sources:\n";
+  for (const SourceSpec& source : d.sources) {
+    out += fmt::format("    - files: {}\n      exclude: [", text_of(source.files));
+    for (std::size_t i = 0; i < source.exclude.size(); ++i) out += (i ? ", " : "") + text_of(source.exclude[i]);
+    out += "]\n";
+    if (source.split) out += fmt::format("      split: {}\n", text_of(*source.split));
+  }
+  return out + fmt::format("  micro_batch_tokens: {}\n", d.micro_batch_tokens);
+}
+
+std::string training(const TrainingSpec& t) {
+  constexpr std::array<std::string_view, 3> rate_names{"constant", "cosine", "linear"};  // by RateSchedule
+  const OptimizerSpec& o = t.optimizer;
+  std::string out = fmt::format(
+      "training:\n  micro_batches: {}\n  logical_shards: {}\n  optimizer:\n    kind: adamw\n    learning_rate: {}\n    "
+      "beta1: {}\n    beta2: {}\n    epsilon: {}\n    weight_decay: {}\n    clip: {}\n    schedule:\n      kind: {}\n  "
+      "    "
+      "warmup_steps: {}\n",
+      t.micro_batches, t.logical_shards, o.learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay, o.clip,
+      rate_names.at(static_cast<std::size_t>(o.schedule)), o.warmup_steps);
+  if (o.schedule != RateSchedule::constant) out += fmt::format("      final_fraction: {}\n", o.final_fraction);
+  return out;
+}
+
+std::string pipeline(const PipelineSpec& p) {
+  std::string out = fmt::format(
+      "pipeline:\n  stages: {}\n  chunks: {}\n  replicas: {}\n  layout: [{}]\n  schedule: {}\n  dispatch: {}\n",
+      p.stages, p.chunks, p.replicas, fmt::join(p.layout, ", "), name_of(p.schedule), name_of(p.dispatch));
+  if (!p.warmup.empty()) out += fmt::format("  warmup: [{}]\n", fmt::join(p.warmup, ", "));
+  return out + fmt::format("  caps:\n    activations: {}\n    pending_weights: {}\n", text_of(p.activations),
+                           text_of(p.pending_weights));
+}
+
+// Equal devices that follow each other share an entry.
+std::string nodes(const std::vector<NodeSpec>& specs) {
+  constexpr std::size_t most_of_an_entry = 4096;
+  std::string out = "nodes:\n";
+  for (const NodeSpec& node : specs) {
+    out += fmt::format("  - name: {}\n    listen: {}\n    devices:\n", text_of(node.name), text_of(node.listen));
+    for (std::size_t i = 0; i < node.devices.size();) {
+      const std::string device = text_of(node.devices[i]);
+      std::size_t end = i + 1;
+      while (end < node.devices.size() && end - i < most_of_an_entry && text_of(node.devices[end]) == device) ++end;
+      out += fmt::format("      - {{ count: {}, {} }}\n", end - i, device);
+      i = end;
+    }
+  }
+  return out;
+}
+
+std::string links(const LinksSpec& spec) {
+  std::string out = fmt::format("links:\n  defaults:\n    credits: {}\n  overrides:\n",
+                                spec.credits ? std::to_string(*spec.credits) : "auto");
+  bool any = false;
+  for (const LinkSpec& link : spec.links) {
+    if (link.cost.free()) continue;
+    const std::string direction = !link.direction                         ? ""
+                                  : *link.direction == Direction::forward ? "direction: forward, "
+                                                                          : "direction: backward, ";
+    out += fmt::format("    - {{ between: [{}, {}], {}{} }}\n", link.from.value, link.to.value, direction,
+                       text_of(link.cost));
+    any = true;
+  }
+  if (!any) out.replace(out.rfind("overrides:\n"), std::string_view("overrides:\n").size(), "overrides: []\n");
+  return out;
+}
+
+}  // namespace
+
+std::string describe(const Topology& t) {
+  std::string out = job_and_model(t);
+  if (t.data) out += data(*t.data);
+  out += training(t.training) + pipeline(t.pipeline) + nodes(t.nodes) + links(t.links);
+  out +=
+      fmt::format("timeouts:\n  operation: {}\n  iteration: {}\n  stage: {}\n  node: {}\n", exact(t.timeouts.operation),
+                  exact(t.timeouts.iteration), exact(t.timeouts.stage), exact(t.timeouts.node));
+  return out + fmt::format("output:\n  dir: {}\n", text_of(t.output.dir));
+}
+
+}  // namespace stagecraft

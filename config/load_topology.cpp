@@ -1,0 +1,67 @@
+#include "config/load_topology.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "config/overrides.hpp"
+#include "config/reader.hpp"
+#include "config/topology_draft.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::uint64_t known_version = 1;
+
+// True when the rest of the file can be judged: keys may mean something else in other versions.
+bool check_version(Section& root, Report& report) {
+  const auto value = root.required_value("version", std::to_string(known_version));
+  const auto version = value ? read_integer(*value, {0, 1'000'000}, report) : std::nullopt;
+  if (!version || *version == known_version) return true;
+  report.add(ErrorCode::unknown_version, value->at, value->path,
+             fmt::format("expected version {}, got {}; use a stagecraft that reads it, or write version: {}",
+                         known_version, *version, known_version));
+  return false;
+}
+
+void read_all(Section& root, TopologyDraft& draft, Report& report) {
+  // Asked for in the order of the reference, so that messages list them so.
+  for (const char* key : {"job", "model", "data", "training", "pipeline", "nodes", "links", "timeouts", "output"}) {
+    root.value(key);
+  }
+  read_nodes(root, draft, report);
+  read_job(root, draft, report);
+  read_model(root, draft, report);
+  read_data(root, draft, report);
+  read_training(root, draft, report);
+  read_pipeline(root, draft, report);
+  read_links(root, draft, report);
+  read_timeouts(root, draft, report);
+  read_output(root, draft, report);
+  root.not_available("checkpoint", "a file without checkpoints");
+  root.finish();
+}
+
+}  // namespace
+
+LoadResult load_topology(const std::string& file_name, const std::string& text,
+                         const std::vector<std::string>& overrides) {
+  Report report(file_name, overrides);
+  auto tree = parse_yaml(text, report);
+  if (!tree) return {std::nullopt, report.sorted()};
+  apply_overrides(*tree, report);
+
+  Section root(Value{&*tree, tree->at, ""}, report);
+  if (!root.given() || !check_version(root, report)) return {std::nullopt, report.sorted()};
+  TopologyDraft draft;
+  draft.topology.file = file_name;
+  read_all(root, draft, report);
+  check_model(draft, report);
+  check_training(draft, report);
+  check_pipeline(draft, report);
+  check_devices(draft, report);
+  if (report.has_errors()) return {std::nullopt, report.sorted()};
+  return {std::move(draft.topology), report.sorted()};
+}
+
+}  // namespace stagecraft

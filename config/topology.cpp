@@ -1,0 +1,25 @@
+#include "config/topology.hpp"
+
+#include "planning/bug.hpp"
+
+namespace stagecraft {
+
+Topology::Seat Topology::seat(Place place) const {
+  STAGECRAFT_ASSERT(place.stage.value < pipeline.stages && place.replica.value < pipeline.replicas,
+                    "stage {} of replica {} in a pipeline of {} stages and {} replicas", place.stage.value,
+                    place.replica.value, pipeline.stages, pipeline.replicas);
+  std::size_t left = std::size_t{place.replica.value} * pipeline.stages + place.stage.value;
+  for (std::uint32_t node = 0; node < nodes.size(); ++node) {
+    const std::size_t here = nodes[node].devices.size();
+    if (left < here) return {node, static_cast<std::uint32_t>(left)};
+    left -= here;
+  }
+  raise_bug(__FILE__, __LINE__, "devices >= stages x replicas", "a checked topology has a device for every stage");
+}
+
+const DeviceSpec& Topology::device(Place place) const {
+  const Seat found = seat(place);
+  return nodes[found.node].devices[found.device];
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,135 @@
+// What a topology file says, as validated values with every default filled in. Values only; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planning/cost.hpp"
+#include "planning/ids.hpp"
+#include "planning/plan.hpp"
+#include "planning/schedule.hpp"
+#include "planning/units.hpp"
+
+namespace stagecraft {
+
+struct JobSpec {
+  std::string name;
+  std::uint64_t seed = 1;
+  std::uint32_t iterations = 1;
+};
+
+/// A Llama-style decoder. Only `layers` means anything on emulated devices.
+struct ModelSpec {
+  std::uint32_t layers = 1;  ///< transformer blocks
+  std::uint32_t width = 64;  ///< a multiple of heads, head size even (RoPE turns pairs)
+  std::uint32_t heads = 1;
+  std::uint32_t kv_heads = 1;      ///< divides heads (grouped-query attention); default: heads
+  std::uint32_t hidden = 0;        ///< SwiGLU width; default: 8/3 of width, rounded up to a multiple of 8
+  std::uint32_t context = 64;      ///< longest piece of a document, in tokens
+  std::uint32_t vocabulary = 257;  ///< bytes and one separator
+  bool tied_embeddings = false;
+  double rope_theta = 10000.0;
+  double norm_epsilon = 1e-5;
+};
+
+struct SourceSpec {
+  std::string files;                 ///< a path or a glob
+  std::vector<std::string> exclude;  ///< globs matched against the file name
+  std::optional<std::string> split;  ///< text between documents; none: a file is one document
+};
+
+struct DataSpec {
+  std::vector<SourceSpec> sources;
+  std::uint32_t micro_batch_tokens = 0;  ///< capacity of a micro-batch
+};
+
+enum class RateSchedule : std::uint8_t { constant, cosine, linear };
+
+struct OptimizerSpec {  ///< AdamW
+  double learning_rate = 3e-4;
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  double weight_decay = 0.1;  ///< not applied to norm gains
+  double clip = 1.0;          ///< largest gradient norm; 0: off
+  RateSchedule schedule = RateSchedule::constant;
+  std::uint32_t warmup_steps = 0;  ///< linear from 0
+  double final_fraction = 0.1;     ///< of the learning rate, at the last iteration (cosine, linear)
+};
+
+struct TrainingSpec {
+  std::uint32_t micro_batches = 1;   ///< per iteration, over all replicas
+  std::uint32_t logical_shards = 1;  ///< a power of two; part of the job's identity
+  OptimizerSpec optimizer;
+};
+
+struct PipelineSpec {
+  std::uint32_t stages = 1, chunks = 1, replicas = 1;  ///< chunks: per stage
+  std::vector<std::uint32_t> layout;  ///< layers per chunk in model order, stages x chunks entries; always filled in
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  Dispatch dispatch = Dispatch::reactive;
+  std::vector<std::uint32_t>
+      warmup;               ///< per stage: forwards started before the first backward; empty: the schedule's own
+  CapSpec activations;      ///< forwards started minus weight gradients done, per stage
+  CapSpec pending_weights;  ///< backwards started minus weight gradients done, per stage
+};
+
+enum class DeviceKind : std::uint8_t { cpu, emulated };
+
+struct DeviceSpec {
+  DeviceKind kind = DeviceKind::cpu;
+  Bytes memory{};
+  CostTable costs;  ///< emulated only
+};
+
+struct NodeSpec {
+  std::string name;
+  std::string listen;
+  std::vector<DeviceSpec> devices;  ///< one entry per device, counts expanded
+};
+
+struct LinkSpec {
+  StageId from, to;                    ///< neighbouring stages (or last and first, when there are chunks)
+  std::optional<Direction> direction;  ///< none: both
+  LinkCost cost;
+};
+
+struct LinksSpec {
+  std::optional<std::uint32_t> credits;  ///< receive slots per boundary and direction; none: from the plan
+  std::vector<LinkSpec> links;
+};
+
+/// The ladder of deadlines: each is longer than the one before.
+struct TimeoutsSpec {
+  Duration operation{};  ///< one operator
+  Duration iteration{};  ///< one iteration without a commit
+  Duration stage{};      ///< start-up of all stages
+  Duration node{};       ///< the end of a run: everything gone
+};
+
+struct OutputSpec {
+  std::string dir = "stagecraft-runs";  ///< where a run keeps its event log and trace
+};
+
+struct Topology {
+  std::string file;  ///< as given
+  JobSpec job;
+  ModelSpec model;
+  std::optional<DataSpec> data;  ///< always there on cpu devices
+  TrainingSpec training;
+  PipelineSpec pipeline;
+  std::vector<NodeSpec> nodes;
+  LinksSpec links;
+  TimeoutsSpec timeouts;
+  OutputSpec output;
+
+  /// The device of a stage actor: devices in file order, stages of replica 0 first.
+  struct Seat {
+    std::uint32_t node = 0, device = 0;
+  };
+  Seat seat(Place place) const;
+  const DeviceSpec& device(Place place) const;
+  bool emulated() const { return nodes.front().devices.front().kind == DeviceKind::emulated; }
+};
+
+}  // namespace stagecraft

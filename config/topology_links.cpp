@@ -1,0 +1,173 @@
+// The section links: one entry per pair of neighbouring stages with the default cost, then the overrides on top.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "config/load_topology.hpp"
+#include "config/topology_draft.hpp"
+
+namespace stagecraft {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The parts of a link's cost that one map states; the others stay as they are.
+struct PartialCost {
+  Field<Duration> latency, occupancy;
+  Field<Bandwidth> bandwidth;
+};
+
+PartialCost read_cost(Section& section, Report& report) {
+  const Range<Duration> time{.low = 0ns, .high = 1h};
+  PartialCost cost;
+  cost.latency = section.duration("latency", time, 0ns);
+  cost.occupancy = section.duration("occupancy", time, 0ns);
+  cost.bandwidth.path = section.path_of("bandwidth");
+  if (const auto value = section.value("bandwidth")) {
+    cost.bandwidth.given = true;
+    cost.bandwidth.at = value->at;
+    if (is_word(*value, "unlimited")) return cost;
+    const Range<Bandwidth> range{.low = {1}, .high = {1e15}};
+    cost.bandwidth.value = read_bandwidth(*value, range, report, "unlimited").value_or(Bandwidth{});
+  }
+  return cost;
+}
+
+// Both directions of the link between two neighbouring stages.
+struct Pair {
+  std::uint32_t from = 0, to = 0;
+  std::array<LinkCost, 2> costs;  // by Direction
+};
+
+// Pipeline order: each stage and the next, then the last and the first where chunks wrap around.
+std::vector<Pair> pairs_of(std::uint32_t stages, std::uint32_t chunks, const LinkCost& cost) {
+  std::vector<Pair> pairs;
+  for (std::uint32_t s = 0; s + 1 < stages; ++s) pairs.push_back({s, s + 1, {cost, cost}});
+  if (chunks > 1 && stages > 2) pairs.push_back({stages - 1, 0, {cost, cost}});
+  return pairs;
+}
+
+bool joins(const Pair& pair, std::uint64_t a, std::uint64_t b) {
+  return (pair.from == a && pair.to == b) || (pair.from == b && pair.to == a);
+}
+
+// The pair that `between` names; null (and reported) when there is none.
+Pair* find_pair(Section& entry, std::vector<Pair>& pairs, const TopologyDraft& draft, Report& report) {
+  const auto between = entry.required_value("between", "two neighbouring stages, for example [0, 1]");
+  const auto items = between ? read_list(*between, {2, 2}, "stages", report) : std::nullopt;
+  if (!items) return nullptr;
+  const auto a = read_integer((*items)[0], {0, 1023}, report), b = read_integer((*items)[1], {0, 1023}, report);
+  if (!a || !b || !draft.stages || !draft.chunks) return nullptr;
+  const auto pair = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& p) { return joins(p, *a, *b); });
+  if (pair != pairs.end()) return &*pair;
+  report.add(
+      ErrorCode::not_neighbours, between->at, between->path,
+      fmt::format("expected two neighbouring stages of 0 to {}{}, got [{}, {}]; name stages that follow each other",
+                  draft.stages.value - 1, draft.chunks.value > 1 ? " (or the last and the first)" : "", *a, *b));
+  return nullptr;
+}
+
+// Which values of which link have been stated: to warn when one is stated again.
+using Stated = std::set<std::tuple<std::uint32_t, std::uint32_t, Direction, std::string>>;
+
+// Puts one stated value into the directions it is for.
+template <class T>
+void put(const Field<T>& field, const std::string& key, T LinkCost::*member, Pair& pair,
+         const std::vector<Direction>& directions, Stated& stated, Report& report) {
+  if (!field.given) return;
+  bool again = false;
+  for (Direction direction : directions) {
+    pair.costs[static_cast<std::size_t>(direction)].*member = field.value;
+    again |= !stated.emplace(pair.from, pair.to, direction, key).second;
+  }
+  if (!again) return;
+  report.add(
+      ErrorCode::link_stated_twice, field.at, field.path,
+      fmt::format("expected one {} for the link between {} and {}, got another; the later one counts, remove one", key,
+                  pair.from, pair.to));
+}
+
+void read_override(const Value& value, std::vector<Pair>& pairs, const TopologyDraft& draft, Stated& stated,
+                   Report& report) {
+  Section entry(value, report);
+  Pair* pair = find_pair(entry, pairs, draft, report);
+  const auto direction = entry.choice<Direction>(
+      "direction", {{"forward", Direction::forward}, {"backward", Direction::backward}}, Direction::forward);
+  const PartialCost cost = read_cost(entry, report);
+  entry.not_available("ordered", "a link that does not hold up its device");
+  entry.finish();
+  if (!pair) return;
+  std::vector<Direction> directions{Direction::forward, Direction::backward};
+  if (direction.given) directions = {direction.value};
+  put(cost.latency, "latency", &LinkCost::latency, *pair, directions, stated, report);
+  put(cost.occupancy, "occupancy", &LinkCost::occupancy, *pair, directions, stated, report);
+  put(cost.bandwidth, "bandwidth", &LinkCost::bandwidth, *pair, directions, stated, report);
+}
+
+void read_credits(Section& defaults, TopologyDraft& draft, Report& report) {
+  const auto value = defaults.value("credits");
+  if (!value || is_word(*value, "auto")) return;
+  const auto credits = read_integer(*value, {1, 64}, report, "auto");
+  if (!credits) return;
+  draft.topology.links.credits = static_cast<std::uint32_t>(*credits);
+  const std::uint64_t few = std::max<std::uint64_t>(2, draft.chunks ? draft.chunks.value : 0);
+  if (*credits >= few) return;
+  report.add(ErrorCode::few_credits, value->at, value->path,
+             fmt::format("expected at least {} so that sending and computing overlap, got {}; raise it or write auto",
+                         few, *credits));
+}
+
+bool same(const LinkCost& a, const LinkCost& b) {
+  return a.latency == b.latency && a.occupancy == b.occupancy && a.bandwidth == b.bandwidth;
+}
+
+// One entry for both directions where they cost the same, else one for each.
+std::vector<LinkSpec> to_specs(const std::vector<Pair>& pairs) {
+  std::vector<LinkSpec> specs;
+  for (const Pair& pair : pairs) {
+    const auto& [forward, backward] = pair.costs;
+    const StageId from{pair.from}, to{pair.to};
+    if (same(forward, backward)) {
+      specs.push_back({from, to, std::nullopt, forward});
+    } else {
+      specs.push_back({from, to, Direction::forward, forward});
+      specs.push_back({from, to, Direction::backward, backward});
+    }
+  }
+  return specs;
+}
+
+}  // namespace
+
+void read_links(Section& root, TopologyDraft& draft, Report& report) {
+  Section links = root.section("links", false);
+  Section defaults = links.section("defaults", false);
+  read_credits(defaults, draft, report);
+  const PartialCost cost = read_cost(defaults, report);
+  defaults.not_available("ordered", "links that do not hold up their devices");
+  defaults.finish();
+
+  const bool known = draft.stages && draft.chunks;
+  const LinkCost base{cost.latency.value, cost.occupancy.value, cost.bandwidth.value};
+  auto pairs = known ? pairs_of(draft.stages.value, draft.chunks.value, base) : std::vector<Pair>{};
+  if (const auto overrides = links.value("overrides")) {
+    Stated stated;
+    if (const auto items = read_list(*overrides, {0, 4096}, "links", report)) {
+      for (const Value& item : *items) read_override(item, pairs, draft, stated, report);
+    }
+  }
+  links.finish();
+  draft.topology.links.links = to_specs(pairs);
+}
+
+LinkCost link_cost(const Topology& topology, StageId one, StageId other, Direction direction) {
+  for (const LinkSpec& link : topology.links.links) {
+    const bool joined = (link.from == one && link.to == other) || (link.from == other && link.to == one);
+    if (joined && (!link.direction || *link.direction == direction)) return link.cost;
+  }
+  return {};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,80 @@
+#include "gpu/cpu/threaded_stream.hpp"
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace stagecraft {
+
+namespace {
+
+class ThreadedStream final : public Stream {
+ public:
+  ThreadedStream(std::string name, const Clock& clock, Completions& completions)
+      : clock_(clock), completions_(completions), thread_([this] { run(); }) {
+    pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
+  }
+
+  ~ThreadedStream() override {
+    {
+      std::lock_guard guard(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+
+  void submit(Work work) override {
+    {
+      std::lock_guard guard(mutex_);
+      queue_.push_back(std::move(work));
+    }
+    wake_.notify_one();
+  }
+
+  // A completion is reported after its body has run.
+  void retire(std::uint64_t) override {}
+
+ private:
+  void run() {
+    for (;;) {
+      Work work;
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+        if (stopping_) return;
+        work = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      Completion done{work.ticket, clock_.now(), {}, {}};
+      try {
+        work.body();
+      } catch (const std::exception& e) {
+        done.error = e.what();
+      }
+      work.body = nullptr;  // what the body holds is released here, not by the next one
+      done.ended = clock_.now();
+      completions_.report(done, Duration{});
+    }
+  }
+
+  const Clock& clock_;
+  Completions& completions_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Work> queue_;
+  bool stopping_ = false;
+  std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace
+
+std::unique_ptr<Stream> make_threaded_stream(std::string name, const Clock& clock, Completions& completions) {
+  return std::make_unique<ThreadedStream>(std::move(name), clock, completions);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,205 @@
+#include "model/job_plan.hpp"
+
+#include <algorithm>
+
+#include "model/digest.hpp"
+#include "model/llama.hpp"
+#include "planning/bug.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+// Chunk c holds the embedding if it is the first, its layers, and the head if it is the last.
+std::vector<Range> units_of_chunks(const Topology& topology) {
+  std::vector<Range> units;
+  std::uint32_t next = 1;
+  for (const std::uint32_t layers : topology.pipeline.layout) {
+    units.push_back({next, next + layers});
+    next += layers;
+  }
+  STAGECRAFT_ASSERT(next == topology.model.layers + 1, "the layout holds {} layers, the model {}", next - 1,
+                    topology.model.layers);
+  units.front().begin = 0;
+  units.back().end = topology.model.layers + 2;
+  return units;
+}
+
+std::uint32_t layers_of_stage(const Topology& topology, std::uint32_t stage) {
+  std::uint32_t sum = 0;
+  for (std::size_t c = stage; c < topology.pipeline.layout.size(); c += topology.pipeline.stages)
+    sum += topology.pipeline.layout[c];
+  return sum;
+}
+
+std::shared_ptr<const Arithmetic> arithmetic_of_stage(const Topology& topology, std::uint32_t stage) {
+  if (!topology.emulated()) return std::make_shared<LlamaArithmetic>(topology.model, topology.job.seed);
+  const CostTable& costs = topology.device({{stage}, {0}}).costs;
+  return std::make_shared<DigestArithmetic>(topology.model.layers, topology.model.tied_embeddings, topology.job.seed,
+                                            costs, layers_of_stage(topology, stage));
+}
+
+std::uint32_t capacity(const Topology& topology) { return topology.data ? topology.data->micro_batch_tokens : 1; }
+
+Duration scaled(Duration d, std::uint32_t times, std::uint32_t parts) { return d * times / std::max(parts, 1U); }
+
+OperatorTimes emulated_times(const Topology& topology, std::uint32_t chunk) {
+  const PipelineSpec& pipeline = topology.pipeline;
+  const CostTable& costs = topology.device({{chunk % pipeline.stages}, {0}}).costs;
+  const std::uint32_t times = costs.per_layer ? pipeline.layout[chunk] : 1;
+  const std::uint32_t parts = costs.per_layer ? 1 : pipeline.chunks;
+  return {scaled(costs.forward, times, parts), scaled(costs.backward_input, times, parts),
+          scaled(costs.backward_weight, times, parts)};
+}
+
+OperatorTimes cpu_times(const Topology& topology, const Arithmetic& arithmetic, Range units) {
+  const std::uint32_t tokens = capacity(topology), document = std::min(tokens, topology.model.context);
+  const auto time = [&](OperatorKind kind) {
+    double flops = 0;
+    for (std::uint32_t u = units.begin; u < units.end; ++u)
+      flops += arithmetic.flops(UnitId{u}, kind, tokens, document);
+    return Duration(static_cast<std::int64_t>(flops / assumed_cpu_flops * 1e9));
+  };
+  return {time(OperatorKind::forward), time(OperatorKind::backward_input), time(OperatorKind::backward_weight)};
+}
+
+ChunkBytes bytes_of_chunk(const Arithmetic& arithmetic, Range units, std::uint32_t tokens, Bytes input) {
+  ChunkBytes bytes;
+  bytes.input = input;
+  for (std::uint32_t u = units.begin; u < units.end; ++u) {
+    const ActivationBytes a = arithmetic.activation_bytes(UnitId{u}, tokens);
+    bytes.activation += a.after_forward;
+    bytes.weight_activation += a.after_backward_input;
+    if (u + 1 < units.end) bytes.activation += a.output;  // kept as the input of the next unit
+    bytes.output = a.output;
+    for (Bytes* scratch : {&bytes.forward_scratch, &bytes.backward_scratch, &bytes.weight_scratch})
+      *scratch = std::max(*scratch, a.scratch);
+    for (const GroupId g : arithmetic.groups_of(UnitId{u}))
+      bytes.gradient += arithmetic.charged(g, arithmetic.elements(g));
+  }
+  if (units.size() == 0) bytes.output = input;
+  return bytes;
+}
+
+// Plays the binary counter of shards: how many buffers are alive while and after each micro-batch's W.
+std::vector<GradientBuffers> gradient_buffers(const Topology& topology, ReplicaId replica) {
+  const std::uint32_t shards = topology.training.logical_shards, total = topology.training.micro_batches;
+  const Range own = shards_of(replica, topology.pipeline.replicas, shards);
+  std::vector<GradientBuffers> result;
+  std::vector<Range> stack;  // of present subtrees
+  std::vector<bool> present;
+  const auto alive = [&] { return static_cast<std::uint32_t>(std::count(present.begin(), present.end(), true)); };
+  for (std::uint32_t s = own.begin; s < own.end; ++s) {
+    const Range batches = micro_batches_of_shard(s, shards, total);
+    for (std::uint32_t m = batches.begin; m < batches.end; ++m) result.push_back({alive() + 1, alive() + 1});
+    stack.push_back({s, s + 1});
+    present.push_back(batches.size() > 0);
+    while (stack.size() > 1 && can_merge(stack[stack.size() - 2], stack.back())) {
+      stack[stack.size() - 2].end = stack.back().end;
+      present[present.size() - 2] = present[present.size() - 2] || present.back();
+      stack.pop_back();
+      present.pop_back();
+    }
+    if (batches.size() > 0) result.back().after = alive();
+  }
+  return result;
+}
+
+std::vector<LinkCost> link_costs(const Topology& topology, Direction direction) {
+  const std::uint32_t stages = topology.pipeline.stages;
+  std::vector<LinkCost> costs;
+  for (std::uint32_t b = 0; b + 1 < stages * topology.pipeline.chunks; ++b) {
+    LinkCost cost;
+    const StageId lower{b % stages}, upper{(b + 1) % stages};
+    for (const LinkSpec& link : topology.links.links)
+      if (((link.from == lower && link.to == upper) || (link.from == upper && link.to == lower)) &&
+          link.direction.value_or(direction) == direction)
+        cost = link.cost;
+    costs.push_back(cost);
+  }
+  return costs;
+}
+
+PlanRequest request_for(const Topology& topology, const JobPlan& job, ReplicaId replica,
+                        const std::vector<ChunkBytes>& bytes) {
+  const PipelineSpec& pipeline = topology.pipeline;
+  const Range batches =
+      micro_batches_of(replica, pipeline.replicas, topology.training.logical_shards, topology.training.micro_batches);
+  PlanRequest request;
+  request.shape = {pipeline.stages, pipeline.chunks, MicroBatch{batches.begin}, batches.size()};
+  request.schedule = pipeline.schedule;
+  request.dispatch = pipeline.dispatch;
+  request.warmup = pipeline.warmup;
+  request.activations = pipeline.activations;
+  request.pending_weights = pipeline.pending_weights;
+  request.credits = topology.links.credits;
+  request.times = job.times;
+  request.forward_links = link_costs(topology, Direction::forward);
+  request.backward_links = link_costs(topology, Direction::backward);
+  request.bytes = bytes;
+  request.buffers = gradient_buffers(topology, replica);
+  return request;
+}
+
+std::vector<MemoryEstimate> estimate(const JobPlan& job, const PipelinePlan& plan, ReplicaId replica,
+                                     std::uint32_t replicas) {
+  std::vector<MemoryEstimate> result;
+  for (std::size_t s = 0; s < job.chunks.size(); ++s) {
+    const Arithmetic& arithmetic = *job.arithmetic[s];
+    MemoryEstimate e;
+    bool has_embedding = false;
+    for (const ChunkUnits& c : job.chunks[s]) has_embedding |= c.units.contains(0);
+    for (const ChunkUnits& c : job.chunks[s])
+      for (std::uint32_t u = c.units.begin; u < c.units.end; ++u)
+        for (const GroupId g : arithmetic.groups_of(UnitId{u})) {
+          if (arithmetic.tied() && g == arithmetic.head_group() && has_embedding) continue;  // shares the embedding's
+          e.parameters += arithmetic.charged(g, arithmetic.elements(g));
+          const std::size_t owned = owned_elements(arithmetic, g, replica, replicas);
+          e.moments += Bytes{2 * arithmetic.charged(g, owned).value};
+        }
+    e.working = plan.forecast.peak_bytes[s];
+    result.push_back(e);
+  }
+  return result;
+}
+
+}  // namespace
+
+StageShare JobPlan::share(const Topology& topology, Place place) const {
+  return {place, topology.pipeline.replicas, topology.training.micro_batches, topology.training.logical_shards,
+          chunks[place.stage.value]};
+}
+
+JobPlan plan_job(const Topology& topology, const NegativeControls& controls) {
+  const PipelineSpec& pipeline = topology.pipeline;
+  JobPlan job;
+  const std::vector<Range> units = units_of_chunks(topology);
+  for (std::uint32_t s = 0; s < pipeline.stages; ++s) {
+    job.arithmetic.push_back(s > 0 && !topology.emulated() ? job.arithmetic[0] : arithmetic_of_stage(topology, s));
+    job.chunks.emplace_back();
+    for (std::uint32_t c = s; c < units.size(); c += pipeline.stages) job.chunks[s].push_back({ChunkId{c}, units[c]});
+  }
+  std::vector<ChunkBytes> bytes;
+  Bytes boundary;
+  for (std::uint32_t c = 0; c < units.size(); ++c) {
+    const Arithmetic& arithmetic = *job.arithmetic[c % pipeline.stages];
+    job.times.push_back(topology.emulated() ? emulated_times(topology, c) : cpu_times(topology, arithmetic, units[c]));
+    bytes.push_back(bytes_of_chunk(arithmetic, units[c], capacity(topology), boundary));
+    boundary = bytes.back().output;
+  }
+  if (topology.emulated()) {
+    job.reduce_time = topology.device({}).costs.reduce;
+    job.step_time = topology.device({}).costs.step;
+  }
+  for (std::uint32_t g = 0; g < job.arithmetic[0]->groups(); ++g)
+    if (!(job.arithmetic[0]->tied() && GroupId{g} == job.arithmetic[0]->head_group()))
+      job.parameters += job.arithmetic[0]->elements(GroupId{g});
+  for (std::uint32_t r = 0; r < pipeline.replicas; ++r) {
+    job.replicas.push_back(make_plan(request_for(topology, job, ReplicaId{r}, bytes)));
+    for (StagePlan& plan : job.replicas.back().stages) plan.free_weight_order = controls.free_weight_order;
+    job.memory.push_back(estimate(job, job.replicas.back(), ReplicaId{r}, pipeline.replicas));
+  }
+  return job;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,42 @@
+// From a topology to what every stage hosts and runs: units, plans, costs, and the memory they will take. Pure; any
+// thread.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "config/topology.hpp"
+#include "model/arithmetic.hpp"
+#include "model/stage_model.hpp"
+#include "planning/plan.hpp"
+
+namespace stagecraft {
+
+/// Charged bytes of one stage actor at its fullest.
+struct MemoryEstimate {
+  Bytes parameters;
+  Bytes moments;
+  Bytes working;  ///< activations, tensors in slots, gradient buffers, scratch: the peak of the forecast
+  Bytes total() const { return parameters + moments + working; }
+};
+
+struct JobPlan {
+  std::vector<std::shared_ptr<const Arithmetic>> arithmetic;  ///< per stage
+  std::vector<std::vector<ChunkUnits>> chunks;                ///< per stage
+  std::vector<OperatorTimes> times;                           ///< per chunk, as the cost model charges them
+  Duration reduce_time{}, step_time{};                        ///< of one parameter group
+  std::vector<PipelinePlan> replicas;
+  std::vector<std::vector<MemoryEstimate>> memory;  ///< [replica][stage]
+  std::uint64_t parameters = 0;                     ///< of the model that will be built; tied tables once
+
+  StageShare share(const Topology& topology, Place place) const;
+};
+
+/// Multiply-adds per second, x 2, that the cost model believes a cpu device does. Only the virtual world's clock and
+/// the forecast depend on it.
+inline constexpr double assumed_cpu_flops = 20e9;
+
+/// The topology must be valid (load_topology). `controls` reach the plans.
+JobPlan plan_job(const Topology& topology, const NegativeControls& controls = {});
+
+}  // namespace stagecraft

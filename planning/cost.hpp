@@ -1,0 +1,32 @@
+// What operators and links cost: the numbers that simulators and emulated devices run on. Values only; any thread.
+#pragma once
+
+#include "planning/units.hpp"
+
+namespace stagecraft {
+
+/// Times and bytes of the operators of one emulated stage (`per_layer` false: of all its layers, shared evenly by its
+/// chunks) or of one layer (`per_layer` true). Bytes are per micro-batch, except `parameters`.
+struct CostTable {
+  bool per_layer = false;
+  Duration forward{}, backward_input{}, backward_weight{};
+  Duration reduce{}, step{};  ///< of one parameter group
+  Bytes activation{};         ///< kept from F to B
+  Bytes weight_activation{};  ///< kept from B to W
+  Bytes boundary{};           ///< the tensor that crosses to the neighbour
+  Bytes parameters{};         ///< weights alone
+};
+
+/// One direction of a link. A message starts when it is handed over and the server is free, occupies the server for
+/// `occupancy` + bytes / `bandwidth`, and arrives `latency` after it has left the server.
+struct LinkCost {
+  Duration latency{};
+  Duration occupancy{};
+  Bandwidth bandwidth{};  ///< zero means unlimited
+  bool free() const { return latency == Duration{} && occupancy == Duration{} && bandwidth.bytes_per_second == 0; }
+};
+
+/// How long one message holds the link's server.
+Duration service_time(const LinkCost& link, Bytes message);
+
+}  // namespace stagecraft

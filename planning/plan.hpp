@@ -1,0 +1,47 @@
+// From what a file asks for to what the stages of one replica run: orders, caps, credits, and the forecast of the
+// simulator that checked them. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planning/simulate.hpp"
+
+namespace stagecraft {
+
+/// A cap on what a stage holds: none, a number for every stage, or as much as the named schedule itself would hold.
+struct CapSpec {
+  enum class Kind : std::uint8_t { automatic, off, fixed } kind = Kind::automatic;
+  std::uint32_t value = 0;
+  bool operator==(const CapSpec&) const = default;
+};
+
+struct PlanRequest {
+  PipelineShape shape;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  Dispatch dispatch = Dispatch::reactive;
+  std::vector<std::uint32_t> warmup;                    ///< per stage; empty: the schedule's own
+  CapSpec activations, pending_weights;                 ///< reactive dispatch only
+  std::optional<std::uint32_t> credits;                 ///< none: as many as the plan needs
+  std::vector<OperatorTimes> times;                     ///< per chunk
+  std::vector<LinkCost> forward_links, backward_links;  ///< per boundary; empty: free
+  std::vector<ChunkBytes> bytes;                        ///< per chunk
+  std::vector<GradientBuffers> buffers;                 ///< per micro-batch
+};
+
+struct PipelinePlan {
+  std::vector<StagePlan> stages;
+  std::vector<std::uint32_t> warmup;
+  std::uint32_t credits = 1;
+  std::uint32_t credits_needed = 1;  ///< the fewest with which no stage ever waits for a slot
+  SimulationResult forecast;
+  std::vector<std::string> notes;  ///< what was changed to make it run, and what will cost time
+};
+
+/// Never fails for valid numbers: a static order that can't proceed with the credits given gets more warm-up until it
+/// runs (at the latest when all forwards come first), and the notes say so.
+PipelinePlan make_plan(const PlanRequest& request);
+
+}  // namespace stagecraft

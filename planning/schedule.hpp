@@ -1,0 +1,36 @@
+// A schedule as data: per stage the list of operators, with a text form that parses back. Values only; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planning/operator.hpp"
+
+namespace stagecraft {
+
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, bfs };
+enum class Dispatch : std::uint8_t {
+  in_order,  ///< `static`: the list, in order
+  reactive,  ///< no list: B, then F, then W, whatever is ready and within the caps
+};
+
+/// The names that files and messages use: gpipe, 1f1b, interleaved, bfs; static, reactive.
+std::string_view name_of(ScheduleKind kind);
+std::string_view name_of(Dispatch dispatch);
+std::optional<ScheduleKind> parse_schedule_kind(std::string_view text);
+std::optional<Dispatch> parse_dispatch(std::string_view text);
+
+/// operators[s] is the list of stage s.
+struct Schedule {
+  std::vector<std::vector<Operator>> operators;
+  bool operator==(const Schedule&) const = default;
+};
+
+/// One line per stage, operators separated by blanks.
+std::string to_text(const Schedule& schedule);
+/// Empty when a word is no operator.
+std::optional<Schedule> parse_schedule(std::string_view text);
+
+}  // namespace stagecraft

@@ -1,0 +1,163 @@
+// The decisions of one stage within one iteration, as a pure value: event in, effects out.
+//
+// A stage is the scheduler of one device. It knows which inputs are there, which operators ran, and what its caps
+// allow; when its device is free it picks the next operator. No actor, no clock, no arithmetic. The stage actor and
+// the simulator translate the same effects, so what is simulated is what runs. One owner; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "planning/operator.hpp"
+#include "planning/schedule.hpp"
+
+namespace stagecraft {
+
+/// How the places of a cap are given away under reactive dispatch. `reserve` is the rule that never hangs: a place
+/// goes away only if the lowest micro-batch that still lacks places keeps enough free ones for each of its chunks on
+/// this stage. `greedy` gives to whoever asks and is there as a negative control: reordered arrivals deadlock it.
+enum class CapsRule : std::uint8_t { reserve, greedy };
+
+/// Everything a stage needs to know about its part of an iteration.
+struct StagePlan {
+  std::vector<ChunkId> chunks;  ///< hosted here, in model order
+  MicroBatch first;
+  std::uint32_t micro_batches = 0;
+  Dispatch dispatch = Dispatch::reactive;
+  std::vector<Operator> order;                   ///< in_order: the list
+  std::optional<std::uint32_t> warmup;           ///< cap on forwards started - backwards done
+  std::optional<std::uint32_t> activations;      ///< cap on forwards started - weight gradients done
+  std::optional<std::uint32_t> pending_weights;  ///< cap on backwards started - weight gradients done
+  bool starts_model = false;                     ///< hosts chunk 0: its gradient goes nowhere
+  bool ends_model = false;                       ///< hosts the last chunk: the loss starts its own backward
+  CapsRule rule = CapsRule::reserve;
+  bool free_weight_order = false;  ///< negative control: W of one chunk in any order
+};
+
+/// Work of the end of an iteration that runs on the same device: reduce, tie, step, gather. The caller knows what the
+/// number means; the machine just finds a free moment for it, in the order of the requests.
+struct ServiceOperator {
+  std::uint32_t id = 0;
+  bool operator==(const ServiceOperator&) const = default;
+};
+using DeviceOperator = std::variant<Operator, ServiceOperator>;
+
+namespace stage_event {
+/// The input of a forward (tokens, or a tensor) or of a backward (a gradient) is here.
+struct Arrived {
+  ChunkId chunk;
+  Direction direction;
+  MicroBatch micro_batch;
+};
+struct Finished {
+  DeviceOperator op;
+};
+struct Wanted {
+  ServiceOperator op;
+};
+/// The instant is over: choose now.
+struct Choose {};
+}  // namespace stage_event
+using StageEvent = std::variant<stage_event::Arrived, stage_event::Finished, stage_event::Wanted, stage_event::Choose>;
+
+namespace stage_effect {
+struct Start {
+  DeviceOperator op;
+};
+/// The output of an operator is ready for the link. Never said for the ends of the model.
+struct Emit {
+  ChunkId chunk;
+  Direction direction;
+  MicroBatch micro_batch;
+};
+/// The input left its receive slot: give the credit back. Never said for the ends of the model.
+struct Adopt {
+  ChunkId chunk;
+  Direction direction;
+  MicroBatch micro_batch;
+};
+/// Micro-batch `micro_batch` of the chunk has added its weight gradient; `last`: none is left.
+struct Accumulated {
+  ChunkId chunk;
+  MicroBatch micro_batch;
+  bool last;
+};
+/// Wake me with Choose when the instant is quiet.
+struct Arm {};
+}  // namespace stage_effect
+using StageEffect = std::variant<stage_effect::Start, stage_effect::Emit, stage_effect::Adopt,
+                                 stage_effect::Accumulated, stage_effect::Arm>;
+
+std::string to_text(const StageEffect& effect);
+
+/// Memory counts of a stage, in micro-batches x chunks.
+struct StagePeaks {
+  std::uint32_t activations = 0;      ///< largest forwards started - backwards done
+  std::uint32_t pending_weights = 0;  ///< largest backwards done - weight gradients done
+  std::uint32_t held = 0;             ///< largest forwards started - weight gradients done
+};
+
+class StageMachine {
+ public:
+  StageMachine() = default;
+  explicit StageMachine(StagePlan plan);
+
+  std::vector<StageEffect> step(const StageEvent& event);
+
+  /// Every micro-batch has done its weight gradient on every chunk.
+  bool finished() const { return weights_done_ == cells_.size(); }
+  const StagePeaks& peaks() const { return peaks_; }
+  const StagePlan& plan() const { return plan_; }
+  /// What the stage waits for, in one line, for reports of a hang: "idle; next 2F3 waits for its input from chunk 1".
+  std::string explain() const;
+
+ private:
+  struct Cell {
+    bool input = false, forward_started = false, forward_done = false;
+    bool gradient = false, backward_started = false, backward_done = false;
+    bool weight_started = false, weight_done = false;
+  };
+  struct Cap {
+    std::optional<std::uint32_t> limit;
+    std::uint32_t used = 0;
+    bool Cell::*had = nullptr;  // who has had a place
+  };
+
+  void on(const stage_event::Arrived& event, std::vector<StageEffect>& effects);
+  void on(const stage_event::Finished& event, std::vector<StageEffect>& effects);
+  void on(const stage_event::Wanted& event, std::vector<StageEffect>& effects);
+  void on(const stage_event::Choose& event, std::vector<StageEffect>& effects);
+  void finish(const Operator& op, std::vector<StageEffect>& effects);
+  void finish_backward(const Operator& op, std::vector<StageEffect>& effects);
+  void finish_weight(const Operator& op, std::vector<StageEffect>& effects);
+  void begin(const Operator& op, std::vector<StageEffect>& effects);
+  void arm(std::vector<StageEffect>& effects);
+
+  std::optional<Operator> choose() const;
+  std::optional<Operator> choose_reactive() const;
+  bool ready(const Operator& op) const;
+  bool fits(const Operator& op) const;
+  bool admits(const Cap& cap, const Operator& op) const;
+  std::string missing(const Operator& op) const;
+
+  bool ends_here(ChunkId chunk) const { return plan_.ends_model && chunk == plan_.chunks.back(); }
+  bool starts_here(ChunkId chunk) const { return plan_.starts_model && chunk == plan_.chunks.front(); }
+  std::size_t local(ChunkId chunk) const;
+  const Cell& at(ChunkId chunk, MicroBatch micro_batch) const;
+  Cell& at(ChunkId chunk, MicroBatch micro_batch);
+
+  StagePlan plan_;
+  std::vector<Cell> cells_;                 // [local chunk][micro-batch - first]
+  std::vector<std::uint32_t> next_weight_;  // per local chunk: the micro-batch whose W is due
+  std::deque<ServiceOperator> services_;
+  std::size_t cursor_ = 0;  // into plan_.order
+  std::uint32_t forwards_started_ = 0, backwards_started_ = 0, backwards_done_ = 0, weights_done_ = 0;
+  StagePeaks peaks_;
+  bool busy_ = false, armed_ = false;
+};
+
+}  // namespace stagecraft

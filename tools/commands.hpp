@@ -1,0 +1,42 @@
+// The verbs of the command line as plain functions: options in, exit code out. main.cpp parses; one file per verb acts.
+//
+// Exit codes: 0 done; 1 an expectation failed; 2 bad usage or file; 3 a fault ended the run; 4 no progress within the
+// deadline; 5 stopped after a good checkpoint; 70 a bug. Main thread only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planning/units.hpp"
+
+namespace stagecraft::tools {
+
+enum ExitCode : int {
+  done = 0,
+  expectation_failed = 1,
+  bad_input = 2,
+  fault = 3,
+  no_progress = 4,
+  stopped = 5,
+  bug = 70
+};
+
+struct FileOptions {
+  std::string file;
+  std::vector<std::string> set;  ///< dotted.key=value
+  bool json = false;
+};
+
+struct SimOptions {
+  FileOptions file;
+  std::uint64_t first_seed = 1, last_seed = 1;
+  Duration lateness{};  ///< every message between actors comes up to this much late
+};
+
+int check_command(const FileOptions& options);
+int run_command(const FileOptions& options);
+int sim_command(const SimOptions& options);
+int explain_command(const std::string& code);
+
+}  // namespace stagecraft::tools

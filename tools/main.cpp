@@ -1,0 +1,99 @@
+// The `stagecraft` command: parses the command line and calls the verb. CLI11 is included here and nowhere else.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+
+#include "planning/bug.hpp"
+#include "planning/units.hpp"
+#include "tools/commands.hpp"
+
+namespace {
+
+using namespace stagecraft;
+using namespace stagecraft::tools;
+
+void add_file_options(CLI::App& verb, FileOptions& options) {
+  verb.add_option("FILE", options.file, "topology file (docs/topology.md)")->required();
+  verb.add_option("--set", options.set, "override a value, as dotted.key=value; may be repeated")
+      ->allow_extra_args(false)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+// "7" or "1..100".
+bool parse_seeds(const std::string& text, SimOptions& options) {
+  const auto number = [](const std::string& digits, std::uint64_t& out) {
+    return !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos &&
+           CLI::detail::lexical_cast(digits, out);
+  };
+  const std::size_t dots = text.find("..");
+  if (dots == std::string::npos) {
+    const bool ok = number(text, options.first_seed);
+    options.last_seed = options.first_seed;
+    return ok;
+  }
+  return number(text.substr(0, dots), options.first_seed) && number(text.substr(dots + 2), options.last_seed) &&
+         options.first_seed <= options.last_seed;
+}
+
+int command(int argc, char** argv) {
+  CLI::App app{"trains transformers with pipeline parallelism as a system of actors", "stagecraft"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "stagecraft 0.1.0");
+  int code = done;
+  FileOptions file;
+  SimOptions sim;
+  std::string seed, seeds, lateness, page;
+
+  CLI::App* check = app.add_subcommand("check", "parse, resolve and validate a file; print stages, memory, timeouts");
+  add_file_options(*check, file);
+  check->callback([&] { code = check_command(file); });
+
+  CLI::App* run = app.add_subcommand("run", "train: all nodes of the file on this machine");
+  add_file_options(*run, file);
+  run->add_flag("--json", file.json, "end with one object on one line");
+  run->callback([&] { code = run_command(file); });
+
+  CLI::App* simulate = app.add_subcommand("sim", "the same under the virtual clock, replayable from a seed");
+  add_file_options(*simulate, sim.file);
+  simulate->add_flag("--json", sim.file.json, "one object on one line per run");
+  CLI::Option* one = simulate->add_option("--seed", seed, "one seed (default 1)");
+  simulate->add_option("--seeds", seeds, "a range of seeds, A..B")->excludes(one);
+  simulate->add_option("--lateness", lateness, "every message between actors comes up to this much late, e.g. 20ms");
+  simulate->callback([&] {
+    const std::string text = !seeds.empty() ? seeds : !seed.empty() ? seed : "1";
+    if (!parse_seeds(text, sim)) throw CLI::ValidationError("--seeds", "expected a number or A..B, got '" + text + "'");
+    if (!lateness.empty()) {
+      const auto duration = parse_duration(lateness);
+      if (!duration)
+        throw CLI::ValidationError("--lateness", "expected a duration such as 20ms, got '" + lateness + "'");
+      sim.lateness = *duration;
+    }
+    code = sim_command(sim);
+  });
+
+  CLI::App* explain = app.add_subcommand("explain", "the page of an error code, for example SC0203");
+  explain->add_option("CODE", page, "the code")->required();
+  explain->callback([&] { code = explain_command(page); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? done : bad_input;
+  }
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return command(argc, argv);
+  } catch (const stagecraft::Bug& e) {
+    fmt::print(stderr, "this is a bug in stagecraft: {}\n", e.what());
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "stagecraft met an error it did not expect: {}\n", e.what());
+  }
+  return stagecraft::tools::bug;
+}

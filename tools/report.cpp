@@ -1,0 +1,179 @@
+#include "tools/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tools/table.hpp"
+
+namespace stagecraft::tools {
+
+namespace {
+
+std::string count_text(double n) {
+  if (n >= 1e9) return fmt::format("{:.2f} billion", n / 1e9);
+  if (n >= 1e6) return fmt::format("{:.2f} million", n / 1e6);
+  return fmt::format("{:.0f}", n);
+}
+
+std::string milliseconds(Duration d) { return fmt::format("{:.2f}", static_cast<double>(d.count()) / 1e6); }
+
+std::string loss_text(const Topology& topology, double loss) {
+  return topology.emulated() ? "a digest" : fmt::format("{:.4f}", loss);
+}
+
+std::string place_text(const Topology& topology, Place p) {
+  if (topology.pipeline.replicas == 1) return fmt::format("stage {}", p.stage.value);
+  return fmt::format("stage {}, replica {}", p.stage.value, p.replica.value);
+}
+
+std::string percent(double part, double whole) { return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "-"; }
+
+// Operators, times, and memory of every stage.
+std::string stage_table(const Topology& topology, const RunResult& result) {
+  Table table({"", "F ms", "B ms", "W ms", "B+W ms", "busy", "peak memory", "planned", "peak/plan"});
+  Duration total{};
+  for (const IterationReport& r : result.iterations) total += r.time;
+  std::map<Place, StageMemory> memory;
+  for (const StageMemory& m : result.memory) memory[m.place] = m;
+  const auto cell = [](const StageProfile::Row& row) { return row.count > 0 ? milliseconds(row.median) : "-"; };
+  for (const StageProfile& p : result.profile) {
+    const StageMemory& m = memory[p.place];
+    table.add({place_text(topology, p.place), cell(p.forward), cell(p.backward_input), cell(p.backward_weight),
+               cell(p.backward), percent(static_cast<double>(p.busy().count()), static_cast<double>(total.count())),
+               format(m.peak), format(m.planned),
+               percent(static_cast<double>(m.peak.value), static_cast<double>(m.planned.value))});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+std::string describe_job(const Topology& topology, const JobPlan& plan) {
+  const PipelineSpec& p = topology.pipeline;
+  std::string out = fmt::format(
+      "job {}: {} layers over {} stages x {} chunks x {} replicas, {} with {} dispatch, {} micro-batches in {} logical "
+      "shards\n",
+      topology.job.name, topology.model.layers, p.stages, p.chunks, p.replicas, name_of(p.schedule),
+      name_of(p.dispatch), topology.training.micro_batches, topology.training.logical_shards);
+  if (topology.emulated()) return out + "devices: emulated; nothing is computed, losses and weights are digests\n";
+  return out + fmt::format("model: {} parameters, width {}, {} heads, context {}; up to {} tokens per iteration\n",
+                           count_text(static_cast<double>(plan.parameters)), topology.model.width, topology.model.heads,
+                           topology.model.context, topology.data->micro_batch_tokens * topology.training.micro_batches);
+}
+
+std::string stage_map(const Topology& topology, const JobPlan& plan) {
+  Table table(
+      {"", "device", "layers", "warm-up", "cap F-W", "credits", "parameters", "moments", "working", "total", "of"});
+  const auto cap = [](const std::optional<std::uint32_t>& c) { return c ? std::to_string(*c) : std::string("-"); };
+  for (std::uint32_t r = 0; r < topology.pipeline.replicas; ++r)
+    for (std::uint32_t s = 0; s < topology.pipeline.stages; ++s) {
+      const Place p{{s}, {r}};
+      std::vector<std::string> layers;
+      for (std::size_t c = s; c < topology.pipeline.layout.size(); c += topology.pipeline.stages)
+        layers.push_back(std::to_string(topology.pipeline.layout[c]));
+      if (s == 0) layers.front() = "embedding+" + layers.front();
+      if (s + 1 == topology.pipeline.stages) layers.back() += "+head";
+      const Topology::Seat seat = topology.seat(p);
+      const StagePlan& stage = plan.replicas[r].stages[s];
+      const MemoryEstimate& m = plan.memory[r][s];
+      const Bytes limit = topology.device(p).memory;
+      table.add({place_text(topology, p),
+                 fmt::format("{}/{}{}", topology.nodes[seat.node].name, topology.emulated() ? "emulated" : "cpu",
+                             seat.device),
+                 fmt::format("{}", fmt::join(layers, " | ")), std::to_string(plan.replicas[r].warmup[s]),
+                 cap(stage.activations), std::to_string(plan.replicas[r].credits), format(m.parameters),
+                 format(m.moments), format(m.working), format(m.total()), limit.value > 0 ? format(limit) : "-"});
+    }
+  return table.text();
+}
+
+Duration median_time(const RunResult& result, Duration IterationReport::*time) {
+  std::vector<Duration> times;
+  for (std::size_t i = result.iterations.size() > 1 ? 1 : 0; i < result.iterations.size(); ++i)
+    times.push_back(result.iterations[i].*time);
+  if (times.empty()) return {};
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+double tokens_per_second(const RunResult& result) {
+  double tokens = 0, seconds = 0;
+  for (const IterationReport& r : result.iterations) {
+    tokens += static_cast<double>(r.tokens);
+    seconds += static_cast<double>(r.time.count()) / 1e9;
+  }
+  return seconds > 0 ? tokens / seconds : 0;
+}
+
+std::string summary(const Topology& topology, const RunResult& result, std::size_t width) {
+  std::string out = "\n" + result.reason + "\n";
+  for (const std::string& v : result.violations) out += "BROKEN INVARIANT: " + v + "\n";
+  if (result.iterations.empty()) return out;
+  const IterationReport &first = result.iterations.front(), &last = result.iterations.back();
+  std::uint64_t skipped = 0;
+  for (const IterationReport& r : result.iterations) skipped += r.skipped;
+  out += fmt::format("\n  loss per token    {} in iteration {}, {} in iteration {} (divided by {} tokens)\n",
+                     loss_text(topology, first.loss), first.iteration.value, loss_text(topology, last.loss),
+                     last.iteration.value, last.tokens);
+  if (skipped > 0) out += fmt::format("  skipped steps     {} (the gradient was not finite)\n", skipped);
+  out += fmt::format("  iteration         {} median", format(median_time(result, &IterationReport::time)));
+  if (topology.emulated())
+    out += fmt::format(" ({} by the clock, with the timers' lateness)",
+                       format(median_time(result, &IterationReport::wall)));
+  if (!topology.emulated()) out += fmt::format("\n  rate              {:.0f} tokens/s", tokens_per_second(result));
+  out += fmt::format("\n  weights           sha256 {}\n  moments           sha256 {}\n\n", result.weights_sha256,
+                     result.moments_sha256);
+  out += stage_table(topology, result);
+  if (!result.last_iteration.empty()) out += "\nthe last iteration:\n" + draw_timeline(result.last_iteration, width);
+  if (!result.trace.empty())
+    out += fmt::format("\n  trace      {}   (open it in https://ui.perfetto.dev)\n  event log  {}\n", result.trace,
+                       result.log);
+  if (!result.log_error.empty()) out += "  the log is not complete: " + result.log_error + "\n";
+  return out;
+}
+
+std::string to_json(const Topology& topology, const RunResult& result, std::uint64_t seed) {
+  static constexpr std::string_view endings[] = {"done", "stopped", "no_progress", "bug"};
+  nlohmann::ordered_json j;
+  j["job"] = topology.job.name;
+  j["seed"] = seed;
+  j["ending"] = endings[static_cast<std::size_t>(result.ending)];
+  j["reason"] = result.reason;
+  j["iterations"] = result.iterations.size();
+  j["first_loss"] =
+      result.iterations.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(result.iterations.front().loss);
+  j["last_loss"] =
+      result.iterations.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(result.iterations.back().loss);
+  for (const char* list : {"losses", "losses_hex", "gradient_norms", "tokens", "iteration_ms", "iteration_wall_ms"})
+    j[list] = nlohmann::ordered_json::array();
+  for (const IterationReport& r : result.iterations) {
+    j["losses"].push_back(r.loss);
+    j["losses_hex"].push_back(fmt::format("{:a}", r.loss));
+    j["gradient_norms"].push_back(r.gradient_norm);
+    j["tokens"].push_back(r.tokens);
+    j["iteration_ms"].push_back(static_cast<double>(r.time.count()) / 1e6);
+    j["iteration_wall_ms"].push_back(static_cast<double>(r.wall.count()) / 1e6);
+  }
+  j["weights_sha256"] = result.weights_sha256;
+  j["moments_sha256"] = result.moments_sha256;
+  j["tokens_per_second"] = tokens_per_second(result);
+  j["peak_bytes"] = nlohmann::ordered_json::array();
+  j["planned_bytes"] = nlohmann::ordered_json::array();
+  for (const StageMemory& m : result.memory) {
+    j["peak_bytes"].push_back(m.peak.value);
+    j["planned_bytes"].push_back(m.planned.value);
+  }
+  j["corpus_sha256"] = result.corpus_sha256;
+  j["events"] = result.events;
+  j["event_hash"] = fmt::format("{:016x}", result.event_hash);
+  j["violations"] = result.violations;
+  j["trace"] = result.trace;
+  j["log"] = result.log;
+  return j.dump();
+}
+
+}  // namespace stagecraft::tools

@@ -1,0 +1,38 @@
+// One direction of a connection between two peers: parcels in, parcels out, in order. Knows bytes, not stages.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "gpu/arena.hpp"
+#include "gpu/clock.hpp"
+#include "planning/cost.hpp"
+
+namespace stagecraft {
+
+struct Parcel {
+  std::vector<char> header;  ///< the sender's own bytes
+  Tensor payload;            ///< may be empty
+  Instant due{};             ///< sent: when it was handed over; received: when it arrived
+};
+
+/// Where parcels arrive. Thread promise: any thread may call.
+class Arrivals {
+ public:
+  virtual ~Arrivals() = default;
+  /// Deliver after `delay` (zero: now).
+  virtual void arrived(Parcel parcel, Duration delay) = 0;
+};
+
+/// send() never blocks. One owner.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  virtual void send(Parcel parcel) = 0;
+};
+
+/// Within one process: hands the handle over, after the time that the link's cost asks for. `copies`: the payload is
+/// copied to other memory, as if it crossed nodes (the virtual world's multi-node runs).
+std::unique_ptr<Channel> make_inproc_channel(const LinkCost& cost, bool copies, const Clock& clock, Arrivals& arrivals);
+
+}  // namespace stagecraft
