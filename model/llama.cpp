@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "model/layers/units.hpp"
+#include "planning/bug.hpp"
 #include "planning/random.hpp"
 
 namespace stagecraft {
@@ -88,6 +89,14 @@ void check_tokens(std::span<const Token> tokens, std::size_t expected, std::size
                       what, t, tokens[t], vocabulary));
 }
 
+// A tensor of another micro-batch would be read beyond its end.
+void check_rows(const char* what, UnitId unit, const Tensor& tensor, const BatchView& batch, std::size_t width) {
+  const std::size_t rows = batch.packing->tokens();
+  STAGECRAFT_ASSERT(tensor.size() == rows * width,
+                    "the {} of unit {} has {} elements, micro-batch {} has {} tokens of {}", what, unit.value,
+                    tensor.size(), batch.micro_batch.value, rows, width);
+}
+
 }  // namespace
 
 LlamaArithmetic::LlamaArithmetic(const ModelSpec& spec, std::uint64_t seed, Isa isa, std::size_t block_elements)
@@ -158,6 +167,7 @@ Tensor LlamaArithmetic::forward(UnitId unit, std::span<const Tensor> weights, co
     check_tokens(batch.inputs, batch.packing->tokens(), shape_.vocabulary, "inputs");
     return embedding::forward(context(), weights[0], batch, arena);
   }
+  check_rows("input", unit, x, batch, shape_.width);
   if (unit != head_unit()) return block::forward(context(), weights[0], x, *batch.packing, saved, arena);
   check_tokens(batch.targets, batch.packing->tokens(), shape_.vocabulary, "targets");
   head::forward(context(), weights, x, batch, saved, loss, arena);
@@ -167,6 +177,7 @@ Tensor LlamaArithmetic::forward(UnitId unit, std::span<const Tensor> weights, co
 Tensor LlamaArithmetic::input_grad(UnitId unit, std::span<const Tensor> weights, Saved& saved, const Tensor& dy,
                                    const BatchView& batch, Arena& arena) const {
   if (unit == head_unit()) return head::input_grad(context(), weights, saved, *batch.packing, arena);
+  check_rows("output gradient", unit, dy, batch, shape_.width);
   if (unit.value != 0) return block::input_grad(context(), weights[0], saved, dy, *batch.packing, arena);
   embedding::input_grad(saved, dy);
   return {};

@@ -40,8 +40,8 @@ struct PipelinePlan {
   std::vector<std::string> notes;  ///< what was changed to make it run, and what will cost time
 };
 
-/// Never fails for valid numbers: a static order that can't proceed with the credits given gets more warm-up until it
-/// runs (at the latest when all forwards come first), and the notes say so.
+/// Never fails for valid numbers: a static order that can't proceed with the warm-ups given gets more until it runs (at
+/// the latest when all forwards come first), and the notes say so.
 PipelinePlan make_plan(const PlanRequest& request);
 
 }  // namespace stagecraft

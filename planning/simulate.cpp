@@ -107,7 +107,11 @@ class Simulation {
     const Bytes scratch = forward                                    ? b.forward_scratch
                           : op.kind == OperatorKind::backward_weight ? b.weight_scratch
                                                                      : b.backward_scratch;
-    note_peak(stage, used_[stage.value] + scratch);
+    // B trades what F kept for what W needs, unit by unit: it is fullest at its start or at its end.
+    const std::uint64_t before = b.activation.value + b.input.value + b.output.value;
+    const bool grows = !forward && op.kind != OperatorKind::backward_weight && b.weight_activation.value > before;
+    const Bytes growth{grows ? b.weight_activation.value - before : 0};
+    note_peak(stage, used_[stage.value] + growth + scratch);
   }
   void apply(StageId stage, const stage_effect::Arm&) { push(now_, stage, stage_event::Choose{}, true); }
   void apply(StageId, const stage_effect::Accumulated&) {}

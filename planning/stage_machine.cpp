@@ -49,6 +49,11 @@ void StageMachine::on(const Arrived& event, std::vector<StageEffect>& effects) {
   bool& here = event.direction == Direction::forward ? cell.input : cell.gradient;
   STAGECRAFT_ASSERT(!here, "micro-batch {} came twice to chunk {}", event.micro_batch.value, event.chunk.value);
   here = true;
+  if (event.direction == Direction::forward) {
+    offer(forwards, event.chunk, event.micro_batch);
+  } else if (cell.forward_done) {
+    offer(backwards, event.chunk, event.micro_batch);
+  }
   arm(effects);
 }
 
@@ -74,6 +79,7 @@ void StageMachine::finish(const Operator& op, std::vector<StageEffect>& effects)
       } else {
         effects.emplace_back(Emit{op.chunk, Direction::forward, op.micro_batch});
       }
+      if (cell.gradient) offer(backwards, op.chunk, op.micro_batch);
       break;
     }
     case OperatorKind::backward_input:
@@ -87,12 +93,14 @@ void StageMachine::finish(const Operator& op, std::vector<StageEffect>& effects)
       finish_weight(op, effects);
       break;
   }
+  // After both halves of a fused backward, which leaves nothing pending.
+  peaks_.pending_weights = std::max(peaks_.pending_weights, backwards_done_ - weights_done_);
+  offer_weight(op.chunk, op.micro_batch);
 }
 
 void StageMachine::finish_backward(const Operator& op, std::vector<StageEffect>& effects) {
   at(op.chunk, op.micro_batch).backward_done = true;
   ++backwards_done_;
-  peaks_.pending_weights = std::max(peaks_.pending_weights, backwards_done_ - weights_done_);
   if (!starts_here(op.chunk)) effects.emplace_back(Emit{op.chunk, Direction::backward, op.micro_batch});
 }
 
@@ -101,6 +109,7 @@ void StageMachine::finish_weight(const Operator& op, std::vector<StageEffect>& e
   ++weights_done_;
   const std::uint32_t done = ++next_weight_[local(op.chunk)] - plan_.first.value;
   effects.emplace_back(Accumulated{op.chunk, op.micro_batch, done == plan_.micro_batches});
+  if (done < plan_.micro_batches) offer_weight(op.chunk, MicroBatch{plan_.first.value + done});
 }
 
 void StageMachine::on(const Choose&, std::vector<StageEffect>& effects) {
@@ -118,6 +127,7 @@ void StageMachine::on(const Choose&, std::vector<StageEffect>& effects) {
 void StageMachine::begin(const Operator& op, std::vector<StageEffect>& effects) {
   busy_ = true;
   if (plan_.dispatch == Dispatch::in_order) ++cursor_;
+  withdraw(op);
   Cell& cell = at(op.chunk, op.micro_batch);
   switch (op.kind) {
     case OperatorKind::forward:
@@ -136,6 +146,10 @@ void StageMachine::begin(const Operator& op, std::vector<StageEffect>& effects) 
       cell.weight_started = true;
       break;
   }
+  while (lowest_forward_ < plan_.micro_batches && lacking(lowest_forward_, &Cell::forward_started) == 0)
+    ++lowest_forward_;
+  while (lowest_backward_ < plan_.micro_batches && lacking(lowest_backward_, &Cell::backward_started) == 0)
+    ++lowest_backward_;
   peaks_.activations = std::max(peaks_.activations, forwards_started_ - backwards_done_);
   peaks_.held = std::max(peaks_.held, forwards_started_ - weights_done_);
   effects.emplace_back(Start{op});
@@ -148,19 +162,47 @@ std::optional<Operator> StageMachine::choose() const {
 }
 
 // B frees memory and unblocks upstream, then F, then W. Lowest micro-batch first; of one micro-batch, a backward takes
-// the deepest chunk and the others the first.
+// the deepest chunk and the others the first. Beyond the lowest unserved micro-batch all are treated alike, so the
+// first that does not fit settles it for its class.
 std::optional<Operator> StageMachine::choose_reactive() const {
-  for (const OperatorKind kind : {OperatorKind::backward_input, OperatorKind::forward, OperatorKind::backward_weight}) {
-    for (std::uint32_t m = 0; m < plan_.micro_batches; ++m) {
-      for (std::size_t i = 0; i < plan_.chunks.size(); ++i) {
-        const bool deepest_first = kind == OperatorKind::backward_input;
-        const ChunkId chunk = plan_.chunks[deepest_first ? plan_.chunks.size() - 1 - i : i];
-        const Operator op{kind, chunk, MicroBatch{plan_.first.value + m}};
-        if (ready(op) && fits(op)) return op;
-      }
+  for (const Class kind : {backwards, forwards, weights}) {
+    const std::uint32_t lowest = kind == backwards ? lowest_backward_ : lowest_forward_;
+    for (const auto& entry : candidates_[kind]) {
+      const Operator op = candidate(kind, entry);
+      if (fits(kind, op.micro_batch)) return op;
+      if (entry.first > lowest) break;
     }
   }
   return std::nullopt;
+}
+
+std::uint32_t StageMachine::rank(Class kind, ChunkId chunk) const {
+  const auto index = static_cast<std::uint32_t>(local(chunk));
+  return kind == backwards ? static_cast<std::uint32_t>(plan_.chunks.size()) - 1 - index : index;
+}
+
+Operator StageMachine::candidate(Class kind, std::pair<std::uint32_t, std::uint32_t> entry) const {
+  static constexpr OperatorKind kinds[] = {OperatorKind::backward_input, OperatorKind::forward,
+                                           OperatorKind::backward_weight};
+  const std::size_t index = kind == backwards ? plan_.chunks.size() - 1 - entry.second : entry.second;
+  return {kinds[kind], plan_.chunks[index], MicroBatch{plan_.first.value + entry.first}};
+}
+
+void StageMachine::offer(Class kind, ChunkId chunk, MicroBatch micro_batch) {
+  if (plan_.dispatch == Dispatch::reactive)
+    candidates_[kind].emplace(micro_batch.value - plan_.first.value, rank(kind, chunk));
+}
+
+void StageMachine::offer_weight(ChunkId chunk, MicroBatch micro_batch) {
+  const Operator op{OperatorKind::backward_weight, chunk, micro_batch};
+  if (ready(op)) offer(weights, chunk, micro_batch);
+}
+
+void StageMachine::withdraw(const Operator& op) {
+  const Class kind = op.kind == OperatorKind::forward           ? forwards
+                     : op.kind == OperatorKind::backward_weight ? weights
+                                                                : backwards;
+  candidates_[kind].erase({op.micro_batch.value - plan_.first.value, rank(kind, op.chunk)});
 }
 
 bool StageMachine::ready(const Operator& op) const {
@@ -180,27 +222,32 @@ bool StageMachine::ready(const Operator& op) const {
 }
 
 // A list was validated against the caps when it was made, so they bind reactive dispatch only.
-bool StageMachine::fits(const Operator& op) const {
-  if (op.kind == OperatorKind::forward)
-    return admits({plan_.warmup, forwards_started_ - backwards_done_, &Cell::forward_started}, op) &&
-           admits({plan_.activations, forwards_started_ - weights_done_, &Cell::forward_started}, op);
-  if (op.kind == OperatorKind::backward_input)
-    return admits({plan_.pending_weights, backwards_started_ - weights_done_, &Cell::backward_started}, op);
+bool StageMachine::fits(Class kind, MicroBatch micro_batch) const {
+  if (kind == forwards)
+    return admits(plan_.warmup, forwards_started_ - backwards_done_, lowest_forward_, &Cell::forward_started,
+                  micro_batch) &&
+           admits(plan_.activations, forwards_started_ - weights_done_, lowest_forward_, &Cell::forward_started,
+                  micro_batch);
+  if (kind == backwards)
+    return admits(plan_.pending_weights, backwards_started_ - weights_done_, lowest_backward_, &Cell::backward_started,
+                  micro_batch);
   return true;
 }
 
-bool StageMachine::admits(const Cap& cap, const Operator& op) const {
-  if (!cap.limit) return true;
-  if (cap.used >= *cap.limit) return false;
-  if (plan_.rule == CapsRule::greedy) return true;
-  const std::uint32_t free = *cap.limit - cap.used;
-  for (std::uint32_t m = 0; m < plan_.micro_batches; ++m) {
-    std::uint32_t lacking = 0;  // places that the lowest unserved micro-batch still needs here
-    for (std::size_t c = 0; c < plan_.chunks.size(); ++c)
-      if (!(cells_[c * plan_.micro_batches + m].*cap.had)) ++lacking;
-    if (lacking > 0) return plan_.first.value + m == op.micro_batch.value || free > lacking;
-  }
-  return true;
+bool StageMachine::admits(std::optional<std::uint32_t> cap, std::uint32_t used, std::uint32_t lowest, bool Cell::*had,
+                          MicroBatch micro_batch) const {
+  if (!cap) return true;
+  if (used >= *cap) return false;
+  if (plan_.rule == CapsRule::greedy || micro_batch.value - plan_.first.value == lowest) return true;
+  return lowest == plan_.micro_batches || *cap - used > lacking(lowest, had);
+}
+
+// Places that a micro-batch still needs on this stage.
+std::uint32_t StageMachine::lacking(std::uint32_t micro_batch, bool Cell::*had) const {
+  std::uint32_t count = 0;
+  for (std::size_t c = 0; c < plan_.chunks.size(); ++c)
+    if (!(cells_[c * plan_.micro_batches + micro_batch].*had)) ++count;
+  return count;
 }
 
 std::string StageMachine::missing(const Operator& op) const {
@@ -221,25 +268,26 @@ std::string StageMachine::missing(const Operator& op) const {
   return "nothing";
 }
 
+// In the order in which the chunks depend on each other: forwards, then backwards from the deepest, then weights.
+std::optional<Operator> StageMachine::first_missing(MicroBatch micro_batch) const {
+  const auto& chunks = plan_.chunks;
+  for (const ChunkId c : chunks)
+    if (!at(c, micro_batch).forward_started) return Operator{OperatorKind::forward, c, micro_batch};
+  for (auto c = chunks.rbegin(); c != chunks.rend(); ++c)
+    if (!at(*c, micro_batch).backward_started) return Operator{OperatorKind::backward_input, *c, micro_batch};
+  for (const ChunkId c : chunks)
+    if (!at(c, micro_batch).weight_started) return Operator{OperatorKind::backward_weight, c, micro_batch};
+  return std::nullopt;
+}
+
 std::string StageMachine::explain() const {
   if (busy_) return "an operator is running";
   if (finished()) return services_.empty() ? "all operators done" : "all operators done, a service operator is due";
-  std::optional<Operator> next;
+  std::optional<Operator> next;  // reactive: of the lowest micro-batch that is not through
   if (plan_.dispatch == Dispatch::in_order) {
     if (cursor_ < plan_.order.size()) next = plan_.order[cursor_];
-  } else {  // the lowest micro-batch that is not through, and its first missing operator
-    for (std::uint32_t m = 0; m < plan_.micro_batches && !next; ++m) {
-      for (std::size_t c = 0; c < plan_.chunks.size() && !next; ++c) {
-        const Cell& cell = cells_[c * plan_.micro_batches + m];
-        const MicroBatch micro_batch{plan_.first.value + m};
-        if (!cell.forward_started)
-          next = Operator{OperatorKind::forward, plan_.chunks[c], micro_batch};
-        else if (!cell.backward_started)
-          next = Operator{OperatorKind::backward_input, plan_.chunks[c], micro_batch};
-        else if (!cell.weight_started)
-          next = Operator{OperatorKind::backward_weight, plan_.chunks[c], micro_batch};
-      }
-    }
+  } else {
+    for (std::uint32_t m = 0; m < plan_.micro_batches && !next; ++m) next = first_missing({plan_.first.value + m});
   }
   if (!next) return "idle";
   return fmt::format("idle; next {} waits for {}", to_text(*next), missing(*next));

@@ -5,10 +5,13 @@
 // the simulator translate the same effects, so what is simulated is what runs. One owner; not thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -121,11 +124,9 @@ class StageMachine {
     bool gradient = false, backward_started = false, backward_done = false;
     bool weight_started = false, weight_done = false;
   };
-  struct Cap {
-    std::optional<std::uint32_t> limit;
-    std::uint32_t used = 0;
-    bool Cell::*had = nullptr;  // who has had a place
-  };
+  // Ordered by priority: lowest micro-batch first, then the rank of its chunk.
+  using Candidates = std::set<std::pair<std::uint32_t, std::uint32_t>>;
+  enum Class : std::size_t { backwards, forwards, weights };
 
   void on(const stage_event::Arrived& event, std::vector<StageEffect>& effects);
   void on(const stage_event::Finished& event, std::vector<StageEffect>& effects);
@@ -140,8 +141,16 @@ class StageMachine {
   std::optional<Operator> choose() const;
   std::optional<Operator> choose_reactive() const;
   bool ready(const Operator& op) const;
-  bool fits(const Operator& op) const;
-  bool admits(const Cap& cap, const Operator& op) const;
+  bool admits(std::optional<std::uint32_t> cap, std::uint32_t used, std::uint32_t lowest, bool Cell::*had,
+              MicroBatch micro_batch) const;
+  bool fits(Class kind, MicroBatch micro_batch) const;
+  Operator candidate(Class kind, std::pair<std::uint32_t, std::uint32_t> entry) const;
+  void offer(Class kind, ChunkId chunk, MicroBatch micro_batch);
+  void withdraw(const Operator& op);
+  void offer_weight(ChunkId chunk, MicroBatch micro_batch);
+  std::uint32_t rank(Class kind, ChunkId chunk) const;
+  std::uint32_t lacking(std::uint32_t micro_batch, bool Cell::*had) const;
+  std::optional<Operator> first_missing(MicroBatch micro_batch) const;
   std::string missing(const Operator& op) const;
 
   bool ends_here(ChunkId chunk) const { return plan_.ends_model && chunk == plan_.chunks.back(); }
@@ -152,6 +161,8 @@ class StageMachine {
 
   StagePlan plan_;
   std::vector<Cell> cells_;                 // [local chunk][micro-batch - first]
+  std::array<Candidates, 3> candidates_;    // reactive: by class (B, F, W) what is ready and not started
+  std::uint32_t lowest_forward_ = 0, lowest_backward_ = 0;  // the lowest micro-batch that still lacks places
   std::vector<std::uint32_t> next_weight_;  // per local chunk: the micro-batch whose W is due
   std::deque<ServiceOperator> services_;
   std::size_t cursor_ = 0;  // into plan_.order

@@ -55,6 +55,9 @@ class ThreadedStream final : public Stream {
         work.body();
       } catch (const std::exception& e) {
         done.error = e.what();
+        if (done.error.empty()) done.error = "an exception without a text";  // an empty error would mean none
+      } catch (...) {
+        done.error = "something that is no std::exception";
       }
       work.body = nullptr;  // what the body holds is released here, not by the next one
       done.ended = clock_.now();

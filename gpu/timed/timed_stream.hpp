@@ -14,8 +14,8 @@ enum class TimerKind : std::uint8_t {
 
 /// Work starts at the latest of its `not_before`, the end of the work before it and, with exact timers, now; it ends
 /// `cost` later. With exact timers the body runs inline at the start or when it is retired, as `seed` and the ticket
-/// decide (that finds buffers that are used too early or freed too late); with late ones at the start.
-/// `clock` and `completions` outlive the stream.
+/// decide (that finds buffers that are used too early or freed too late); with late ones at the start. What it throws
+/// passes through submit() or retire(), whichever ran it. `clock` and `completions` outlive the stream.
 std::unique_ptr<Stream> make_timed_stream(TimerKind timers, std::uint64_t seed, const Clock& clock,
                                           Completions& completions);
 

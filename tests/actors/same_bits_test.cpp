@@ -73,7 +73,8 @@ TEST(SameBits, digests_of_emulated_devices_agree_too) {
       VirtualRun run{++draw, draw % 2 == 0 ? Duration{} : Duration{25ms}, {}};
       const RunResult result = run_virtual(with(emulated_file(), l, draw, draw % 5 == 0), run);
       ASSERT_TRUE(sound(result)) << name_of(l) << ": " << result.reason;
-      if (draw % 5 != 0) ASSERT_EQ(bits(result), bits(expected)) << name_of(l) << ", seed " << draw;
+      if (draw % 5 == 0) continue;  // a tied model is another model
+      ASSERT_EQ(bits(result), bits(expected)) << name_of(l) << ", seed " << draw;
     }
 }
 

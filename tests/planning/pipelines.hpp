@@ -12,7 +12,7 @@
 
 #include "planning/simulate.hpp"
 
-namespace stagecraft::testing {
+namespace stagecraft::pipelines {
 
 using namespace std::chrono_literals;
 
@@ -74,4 +74,4 @@ inline std::string to_text(const PipelineShape& shape) {
                      shape.first.value, shape.chunks);
 }
 
-}  // namespace stagecraft::testing
+}  // namespace stagecraft::pipelines

@@ -1,0 +1,126 @@
+#include "actors/coordinator_machine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "fixture.hpp"
+
+namespace stagecraft::test {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace coordinator_effect;
+
+class CoordinatorTest : public ::testing::Test {
+ protected:
+  CoordinatorTest() : topology(load(emulated_file(), {"pipeline.stages=2", "job.iterations=3"})), machine(topology, places, 0s) {}
+
+  std::vector<CoordinatorEffect> join_all() {
+    machine.step(Joined{places[0]}, 1ms);
+    return machine.step(Joined{places[1]}, 2ms);
+  }
+  IterationReady ready(std::uint32_t stage, std::uint32_t iteration, double square = 4.0) {
+    IterationReady r;
+    r.key = {{1}, {iteration}};
+    r.place = places[stage];
+    r.square_sum.add(square);
+    r.loss.add(3.0);
+    r.tokens = 5;
+    r.due = 10ms * iteration;
+    return r;
+  }
+  template <class Effect>
+  static const Effect* find(const std::vector<CoordinatorEffect>& effects) {
+    for (const CoordinatorEffect& e : effects)
+      if (const auto* found = std::get_if<Effect>(&e)) return found;
+    return nullptr;
+  }
+
+  std::vector<Place> places{{{0}, {0}}, {{1}, {0}}};
+  Topology topology;
+  CoordinatorMachine machine;
+};
+
+// B17
+TEST_F(CoordinatorTest, Connections_are_made_before_the_first_step_in_one_agreed_order) {
+  EXPECT_EQ(find<Broadcast>(machine.step(Joined{places[1]}, 1ms)), nullptr) << "one stage is missing";
+  const auto effects = machine.step(Joined{places[0]}, 2ms);
+  ASSERT_NE(find<Broadcast>(effects), nullptr);
+  EXPECT_EQ(find<Broadcast>(effects)->open.key.iteration, Iteration{1});
+  EXPECT_EQ(find<Broadcast>(effects)->open.decision.kind, Decision::Kind::none);
+}
+
+TEST_F(CoordinatorTest, a_stage_that_does_not_join_is_named) {
+  machine.step(Joined{places[0]}, 1ms);
+  const Instant late = *machine.deadline() + 1ns;
+  ASSERT_NE(find<AskAll>(machine.step(Tick{}, late)), nullptr);
+  const auto effects = machine.step(Tick{}, *machine.deadline() + 1ns);
+  ASSERT_NE(find<End>(effects), nullptr);
+  EXPECT_EQ(find<End>(effects)->ended.ending, Ending::no_progress);
+  EXPECT_NE(find<End>(effects)->ended.reason.find("missing: stage 1 of replica 0"), std::string::npos);
+  EXPECT_EQ(machine.deadline(), std::nullopt);
+}
+
+TEST_F(CoordinatorTest, commits_when_all_are_ready_and_opens_the_next_in_the_same_message) {
+  join_all();
+  EXPECT_TRUE(machine.step(ready(0, 1), 20ms).empty());
+  const auto effects = machine.step(ready(1, 1), 30ms);
+  ASSERT_EQ(effects.size(), 2U);
+  const auto* commit = std::get_if<Commit>(&effects[0]);
+  ASSERT_NE(commit, nullptr) << "the record comes before anyone is told";
+  EXPECT_EQ(commit->report.tokens, 10U);
+  EXPECT_DOUBLE_EQ(commit->report.loss, 0.6);
+  EXPECT_DOUBLE_EQ(commit->report.gradient_norm, std::sqrt(8.0) / 10);
+  const Open& open = std::get<Broadcast>(effects[1]).open;
+  EXPECT_EQ(open.key.iteration, Iteration{2});
+  EXPECT_EQ(open.decision.kind, Decision::Kind::step);
+  EXPECT_EQ(open.decision.step, 1U);
+}
+
+TEST_F(CoordinatorTest, a_gradient_that_is_not_finite_skips_the_step_and_does_not_count_it) {
+  join_all();
+  machine.step(ready(0, 1), 20ms);
+  auto effects = machine.step(ready(1, 1, std::numeric_limits<double>::infinity()), 30ms);
+  EXPECT_TRUE(find<Commit>(effects)->report.skipped);
+  EXPECT_EQ(find<Broadcast>(effects)->open.decision.kind, Decision::Kind::skip);
+  machine.step(ready(0, 2), 40ms);
+  effects = machine.step(ready(1, 2), 50ms);
+  EXPECT_EQ(find<Broadcast>(effects)->open.decision.step, 1U) << "the first step that is taken is number 1";
+}
+
+TEST_F(CoordinatorTest, messages_of_another_key_change_nothing) {
+  join_all();
+  machine.step(ready(0, 1), 20ms);
+  EXPECT_TRUE(machine.step(ready(1, 2), 30ms).empty());
+  EXPECT_FALSE(machine.step(ready(1, 1), 30ms).empty());
+}
+
+TEST_F(CoordinatorTest, a_wish_to_stop_lets_the_iteration_end) {
+  join_all();
+  machine.step(ready(0, 1), 20ms);
+  EXPECT_TRUE(machine.step(Stop{}, 21ms).empty());
+  const auto effects = machine.step(ready(1, 1), 30ms);
+  ASSERT_NE(find<Broadcast>(effects), nullptr);
+  EXPECT_TRUE(find<Broadcast>(effects)->open.last);
+  EXPECT_EQ(find<Broadcast>(effects)->open.decision.kind, Decision::Kind::step) << "the committed step is taken";
+  machine.step(StageReport{{{1}, {2}}, {places[0], {}, {}, {}, {}, 0}}, 40ms);
+  const auto end = machine.step(StageReport{{{1}, {2}}, {places[1], {}, {}, {}, {}, 0}}, 41ms);
+  ASSERT_NE(find<End>(end), nullptr);
+  EXPECT_EQ(find<End>(end)->ended.ending, Ending::stopped);
+}
+
+TEST_F(CoordinatorTest, an_early_tick_only_looks) {
+  join_all();
+  EXPECT_TRUE(machine.step(Tick{}, 3ms).empty());
+  EXPECT_GT(*machine.deadline(), 3ms);
+}
+
+TEST_F(CoordinatorTest, a_stage_that_is_ready_twice_is_a_bug) {
+  join_all();
+  machine.step(ready(0, 1), 20ms);
+  EXPECT_THROW(machine.step(ready(0, 1), 21ms), std::logic_error);
+}
+
+}  // namespace
+}  // namespace stagecraft::test
