@@ -32,7 +32,7 @@ std::vector<CoordinatorEffect> CoordinatorMachine::step(const CoordinatorEvent& 
 
 std::optional<Instant> CoordinatorMachine::deadline() const {
   if (phase_ == Phase::ended) return std::nullopt;
-  return deadline_;
+  return probe_at_ ? std::min(*probe_at_, deadline_) : deadline_;
 }
 
 void CoordinatorMachine::on(const Joined& x, Instant now, std::vector<CoordinatorEffect>& effects) {
@@ -48,6 +48,7 @@ void CoordinatorMachine::open(Decision decision, Instant due, Instant now, std::
   opened_due_ = due;
   opened_at_ = now;
   deadline_ = now + topology_.timeouts.iteration;
+  probe_at_ = now + topology_.timeouts.operation;
   effects.emplace_back(Broadcast{Open{key_, decision, last, due}});
 }
 
@@ -108,19 +109,38 @@ void CoordinatorMachine::on(const StageReport& x, Instant, std::vector<Coordinat
 // An iteration in flight is finished first: its commit sees the wish.
 void CoordinatorMachine::on(const Stop&, Instant, std::vector<CoordinatorEffect>&) { stop_asked_ = true; }
 
+// An iteration that is still open after the time of one operation is probed, in case one of them hangs; one that is
+// open after its own time is given up, when the stages have said what they wait for.
 void CoordinatorMachine::on(const Tick&, Instant now, std::vector<CoordinatorEffect>& effects) {
-  if (phase_ == Phase::ended || now < deadline_) return;
-  if (phase_ == Phase::asking) return give_up(effects);
-  stuck_in_ = missing_text();
+  if (phase_ == Phase::ended) return;
+  if (now >= deadline_) {
+    if (phase_ == Phase::asking) return give_up(effects);
+    return ask(missing_text(), now, effects);
+  }
+  if (!probe_at_ || now < *probe_at_) return;
+  probe_at_ = now + topology_.timeouts.operation;
+  effects.emplace_back(AskAll{});
+}
+
+void CoordinatorMachine::ask(std::string why, Instant now, std::vector<CoordinatorEffect>& effects) {
+  stuck_in_ = std::move(why);
+  explanations_.clear();
   phase_ = Phase::asking;
+  probe_at_.reset();
   deadline_ = now + patience;
   effects.emplace_back(AskAll{});
 }
 
-void CoordinatorMachine::on(const Explanation& x, Instant, std::vector<CoordinatorEffect>& effects) {
-  if (phase_ != Phase::asking) return;
-  explanations_[x.place] = x.text;
-  if (explanations_.size() == places_.size()) give_up(effects);
+void CoordinatorMachine::on(const Explanation& x, Instant now, std::vector<CoordinatorEffect>& effects) {
+  if (phase_ == Phase::ended) return;
+  if (phase_ == Phase::asking) {
+    explanations_[x.place] = x.text;
+    if (explanations_.size() == places_.size()) give_up(effects);
+  } else if (x.busy >= topology_.timeouts.operation) {
+    ask(fmt::format("an operator of {} has been running for {}, it may take {}", name_of(x.place), format(x.busy),
+                    format(topology_.timeouts.operation)),
+        now, effects);
+  }
 }
 
 std::string CoordinatorMachine::missing_text() const {

@@ -53,6 +53,7 @@ class CoordinatorMachine {
 
   void open(Decision decision, Instant due, Instant now, std::vector<CoordinatorEffect>& effects);
   void commit(Instant now, std::vector<CoordinatorEffect>& effects);
+  void ask(std::string why, Instant now, std::vector<CoordinatorEffect>& effects);
   void give_up(std::vector<CoordinatorEffect>& effects);
   std::string missing_text() const;
 
@@ -67,7 +68,8 @@ class CoordinatorMachine {
   std::uint64_t steps_ = 0;  // optimizer steps so far
   bool stop_asked_ = false;
   Instant opened_due_{}, opened_at_{}, deadline_{};
-  std::string stuck_in_;  // what had not ended when the deadline passed
+  std::optional<Instant> probe_at_;  // when to ask whether an operator takes too long
+  std::string stuck_in_;             // what had not ended when the deadline passed
 };
 
 }  // namespace stagecraft

@@ -160,6 +160,7 @@ struct Explain {};  ///< coordinator -> stages: what are you waiting for?
 struct Explanation {
   Place place;
   std::string text;
+  Duration busy{};  ///< how long the operator on its device has been running; zero: none is
 };
 
 /// coordinator -> node: a committed iteration.
@@ -281,7 +282,7 @@ STAGECRAFT_WIRE(InstantOver, x.key)
 STAGECRAFT_WIRE_EMPTY(Stop)
 STAGECRAFT_WIRE_EMPTY(Tick)
 STAGECRAFT_WIRE_EMPTY(Explain)
-STAGECRAFT_WIRE(Explanation, x.place, x.text)
+STAGECRAFT_WIRE(Explanation, x.place, x.text, x.busy)
 STAGECRAFT_WIRE(IterationReport, x.iteration, x.loss, x.gradient_norm, x.clip, x.learning_rate, x.tokens, x.skipped,
                 x.time, x.wall)
 STAGECRAFT_WIRE_EMPTY(AskProfile)

@@ -82,12 +82,12 @@ struct RecorderState {
     for (const Event& e : ring)
       if (e.kind == EventKind::ran && e.key.iteration == committed)
         closed.last_iteration.push_back({*e.place, e.op.value_or(Operator{}), e.start, e.at, !e.op});
-    if (!job->log_path.empty()) {
-      if (dropped > 0)
-        job->world.log(job->log_path, fmt::format("{{\"event\":\"dropped\",\"text\":\"{} lines about single operators "
-                                                  "and tensors were left out: the log holds {} of them\"}}\n",
-                                                  dropped, format(Bytes{logged})));
-      std::vector<Event> events(ring.begin(), ring.end());
+    if (dropped > 0)
+      job->world.log(job->log_path, fmt::format("{{\"event\":\"dropped\",\"text\":\"{} lines about single operators "
+                                                "and tensors were left out: the log holds {} of them\"}}\n",
+                                                dropped, format(Bytes{logged})));
+    if (!job->trace_path.empty()) {
+      const std::vector<Event> events(ring.begin(), ring.end());
       job->world.log(job->trace_path, to_chrome_trace(events));
     }
     closed.event_hash = hash;

@@ -42,6 +42,7 @@ struct InFlight {
   std::optional<Operator> op;  // none: a service
   Service service = Service::initialise;
   GroupId group;
+  Instant since{};
   std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
 };
 
@@ -314,6 +315,7 @@ struct StageActorState {
   void launch(InFlight flight, Instant not_before, Duration cost, Body body) {
     STAGECRAFT_ASSERT(!in_flight, "two operators on one device");
     flight.ticket = ++tickets;
+    flight.since = job->world.now();
     in_flight = flight;
     auto shared = std::make_shared<Body>(std::move(body));  // std::function copies; bodies own move-only things
     stream->submit(
@@ -372,16 +374,18 @@ struct StageActorState {
 
   // -- the watch
   void on(const Explain&) {
-    std::string text;
+    Explanation answer{place, {}, {}};
     if (in_flight) {
-      text = fmt::format("its device is busy with {}",
-                         in_flight->op ? to_text(*in_flight->op) : std::string(name_of(in_flight->service)));
+      answer.busy = std::max(job->world.now() - in_flight->since, Duration{1});
+      answer.text = fmt::format("its device has been busy with {} for {}",
+                                in_flight->op ? to_text(*in_flight->op) : std::string(name_of(in_flight->service)),
+                                format(answer.busy));
     } else if (!running) {
-      text = open.last ? "it waits to report" : "it waits for an Open or for its replicas' parameters";
+      answer.text = open.last ? "it waits to report" : "it waits for an Open or for its replicas' parameters";
     } else {
-      text = machine.explain();
+      answer.text = machine.explain();
     }
-    post(self, job->world, wiring.coordinator, Explanation{place, text});
+    post(self, job->world, wiring.coordinator, std::move(answer));
   }
   void note(EventKind kind, Instant start, std::optional<Operator> op, std::optional<Direction> direction,
             std::string text = {}) {

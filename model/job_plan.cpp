@@ -100,7 +100,7 @@ std::vector<GradientBuffers> gradient_buffers(const Topology& topology, ReplicaI
       stack.pop_back();
       present.pop_back();
     }
-    if (batches.size() > 0) result.back().after = alive();
+    if (!result.empty()) result.back().after = alive();  // absent shards behind it close with it
   }
   return result;
 }

@@ -32,6 +32,7 @@ struct SimOptions {
   FileOptions file;
   std::uint64_t first_seed = 1, last_seed = 1;
   Duration lateness{};  ///< every message between actors comes up to this much late
+  std::string trace;    ///< file for the Chrome trace of the one seed; empty: none
 };
 
 int check_command(const FileOptions& options);

@@ -61,6 +61,7 @@ int command(int argc, char** argv) {
   CLI::Option* one = simulate->add_option("--seed", seed, "one seed (default 1)");
   simulate->add_option("--seeds", seeds, "a range of seeds, A..B")->excludes(one);
   simulate->add_option("--lateness", lateness, "every message between actors comes up to this much late, e.g. 20ms");
+  simulate->add_option("--trace", sim.trace, "write the Chrome trace of the run to this file (one seed only)");
   simulate->callback([&] {
     const std::string text = !seeds.empty() ? seeds : !seed.empty() ? seed : "1";
     if (!parse_seeds(text, sim)) throw CLI::ValidationError("--seeds", "expected a number or A..B, got '" + text + "'");
@@ -70,6 +71,8 @@ int command(int argc, char** argv) {
         throw CLI::ValidationError("--lateness", "expected a duration such as 20ms, got '" + lateness + "'");
       sim.lateness = *duration;
     }
+    if (!sim.trace.empty() && sim.first_seed != sim.last_seed)
+      throw CLI::ValidationError("--trace", "expected one seed, got " + text);
     code = sim_command(sim);
   });
 

@@ -1,6 +1,8 @@
 #include "tools/report.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -174,6 +176,25 @@ std::string to_json(const Topology& topology, const RunResult& result, std::uint
   j["trace"] = result.trace;
   j["log"] = result.log;
   return j.dump();
+}
+
+int exit_code(const RunResult& result) {
+  switch (result.ending) {
+    case Ending::done:
+    case Ending::stopped:
+      return result.violations.empty() ? done : bug;
+    case Ending::no_progress:
+      return no_progress;
+    case Ending::bug:
+      return bug;
+  }
+  return bug;
+}
+
+std::size_t terminal_width() {
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40) return std::min<std::size_t>(size.ws_col, 200);
+  return 110;
 }
 
 }  // namespace stagecraft::tools

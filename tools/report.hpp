@@ -1,10 +1,11 @@
-// What a person and a script get to see of a run: the head, the summary, one JSON object. Pure text; any thread.
+// What a person and a script get to see of a run: the head, the summary, one JSON object, an exit code. Any thread.
 #pragma once
 
 #include <string>
 
 #include "actors/runtime.hpp"
 #include "model/job_plan.hpp"
+#include "tools/commands.hpp"
 
 namespace stagecraft::tools {
 
@@ -24,5 +25,11 @@ std::string to_json(const Topology& topology, const RunResult& result, std::uint
 Duration median_time(const RunResult& result, Duration IterationReport::*time);
 /// Trained tokens per second of iteration time; 0 when nothing ran.
 double tokens_per_second(const RunResult& result);
+
+/// What the command ends with after this run.
+int exit_code(const RunResult& result);
+
+/// Columns of standard output; 110 when it is no terminal.
+std::size_t terminal_width();
 
 }  // namespace stagecraft::tools

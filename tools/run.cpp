@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,12 +32,6 @@ void catch_signals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-std::size_t terminal_width() {
-  winsize size = {};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40) return std::min<std::size_t>(size.ws_col, 200);
-  return 110;
-}
-
 // A folder of its own for every run: output.dir/<job>-<n>, n counted up.
 std::optional<std::string> make_run_folder(Disk& disk, const Topology& topology) {
   const std::string stem = topology.output.dir + "/" + topology.job.name + "-";
@@ -50,19 +43,6 @@ std::optional<std::string> make_run_folder(Disk& disk, const Topology& topology)
     return std::nullopt;
   }
   return folder;
-}
-
-int exit_code(const RunResult& result) {
-  switch (result.ending) {
-    case Ending::done:
-    case Ending::stopped:
-      return result.violations.empty() ? done : bug;
-    case Ending::no_progress:
-      return no_progress;
-    case Ending::bug:
-      return bug;
-  }
-  return bug;
 }
 
 }  // namespace
@@ -99,42 +79,6 @@ int run_command(const FileOptions& options) {
     fmt::print("{}", summary(*topology, result, terminal_width()));
   }
   return exit_code(result);
-}
-
-int sim_command(const SimOptions& options) {
-  const auto topology = open_topology(options.file);
-  if (!topology) return bad_input;
-  const auto disk = std::make_shared<RealDisk>();
-  int code = done;
-  for (std::uint64_t seed = options.first_seed; seed <= options.last_seed; ++seed) {
-    VirtualOptions world_options;
-    world_options.seed = seed;
-    world_options.lateness = options.lateness;
-    world_options.serialise = topology->nodes.size() > 1;
-    const auto world = make_virtual_world(world_options, disk);
-    RunResult result;
-    try {
-      result = run_job(*world, *topology, {});
-    } catch (const CannotStart& problem) {
-      fmt::print(stderr, "{}: {}\n", topology->file, problem.what());
-      return bad_input;
-    }
-    code = std::max(code, exit_code(result));
-    if (options.file.json) {
-      fmt::print("{}\n", to_json(*topology, result, seed));
-    } else if (options.first_seed == options.last_seed) {
-      fmt::print("seed {}\n{}{}\n  event hash {:016x} of {} events\n", seed,
-                 describe_job(*topology, plan_job(*topology)), summary(*topology, result, terminal_width()),
-                 result.event_hash, result.events);
-    } else {
-      fmt::print("seed {}  iteration {}  weights {}  events {:016x}{}\n", seed,
-                 format(median_time(result, &IterationReport::time)), result.weights_sha256.substr(0, 16),
-                 result.event_hash,
-                 result.violations.empty() && result.ending == Ending::done ? "" : "  " + result.reason);
-    }
-    std::fflush(stdout);
-  }
-  return code;
 }
 
 }  // namespace stagecraft::tools

@@ -1,6 +1,8 @@
 #include "gpu/cpu/threaded_stream.hpp"
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <deque>
@@ -11,6 +13,8 @@
 namespace stagecraft {
 
 namespace {
+
+constexpr int niceness = 5;
 
 class ThreadedStream final : public Stream {
  public:
@@ -40,7 +44,12 @@ class ThreadedStream final : public Stream {
   void retire(std::uint64_t) override {}
 
  private:
+  // Arithmetic yields to the actors that schedule it: where devices outnumber cores, a completion would otherwise wait
+  // for a whole time slice of somebody's matrix product.
+  static void step_back() { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness); }
+
   void run() {
+    step_back();
     for (;;) {
       Work work;
       {

@@ -14,7 +14,8 @@ using namespace coordinator_effect;
 
 class CoordinatorTest : public ::testing::Test {
  protected:
-  CoordinatorTest() : topology(load(emulated_file(), {"pipeline.stages=2", "job.iterations=3"})), machine(topology, places, 0s) {}
+  CoordinatorTest()
+      : topology(load(emulated_file(), {"pipeline.stages=2", "job.iterations=3"})), machine(topology, places, 0s) {}
 
   std::vector<CoordinatorEffect> join_all() {
     machine.step(Joined{places[0]}, 1ms);
@@ -114,6 +115,15 @@ TEST_F(CoordinatorTest, an_early_tick_only_looks) {
   join_all();
   EXPECT_TRUE(machine.step(Tick{}, 3ms).empty());
   EXPECT_GT(*machine.deadline(), 3ms);
+}
+
+TEST_F(CoordinatorTest, a_long_iteration_is_probed_and_goes_on_when_no_operator_is_late) {
+  join_all();
+  const Instant probe = *machine.deadline();
+  ASSERT_NE(find<AskAll>(machine.step(Tick{}, probe)), nullptr);
+  EXPECT_TRUE(machine.step(Explanation{places[0], "busy", 1s}, probe + 1ms).empty());
+  EXPECT_TRUE(machine.step(Explanation{places[1], "idle", {}}, probe + 1ms).empty());
+  EXPECT_EQ(*machine.deadline(), probe + topology.timeouts.operation);
 }
 
 TEST_F(CoordinatorTest, a_stage_that_is_ready_twice_is_a_bug) {

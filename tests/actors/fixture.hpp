@@ -36,7 +36,7 @@ inline std::shared_ptr<MemoryDisk> text_disk() {
 inline std::string tiny_file() {
   return R"(version: 1
 job: { name: tiny, seed: 7, iterations: 20 }
-model: { layers: 5, width: 16, heads: 2, kv_heads: 1, hidden: 24, context: 24, vocabulary: bytes, tied_embeddings: false }
+model: { layers: 5, width: 16, heads: 2, kv_heads: 1, hidden: 24, context: 24, tied_embeddings: false }
 data: { sources: [{ files: "/text/*.txt", split: "\n\n" }], micro_batch_tokens: 32 }
 training:
   micro_batches: 8
@@ -56,7 +56,10 @@ pipeline: { stages: 1, chunks: 1, replicas: 1, schedule: 1f1b, dispatch: reactiv
 nodes:
   - name: n0
     devices:
-      - { kind: emulated, count: 64, memory: 8GiB, costs: { forward: 10ms, backward_input: 10ms, backward_weight: 10ms } }
+      - kind: emulated
+        count: 64
+        memory: 8GiB
+        costs: { forward: 10ms, backward_input: 10ms, backward_weight: 10ms }
 )";
 }
 

@@ -33,7 +33,8 @@ Topology with(const std::string& file, const Layout& l, std::uint64_t draw, bool
 }
 
 std::string name_of(const Layout& l) {
-  return fmt::format("{} stages x {} chunks x {} replicas, {}, {}", l.stages, l.chunks, l.replicas, l.schedule, l.dispatch);
+  return fmt::format("{} stages x {} chunks x {} replicas, {}, {}", l.stages, l.chunks, l.replicas, l.schedule,
+                     l.dispatch);
 }
 
 // The reference is one stage, one replica, gpipe, in order: nothing is reordered, nothing is sent.
@@ -52,7 +53,8 @@ TEST_P(SameBits, whatever_the_layout_schedule_dispatch_credits_and_order_of_mess
       ++draw;
       VirtualRun run{draw, draw % 2 == 0 ? Duration{} : Duration{20ms}, {}};
       const RunResult result = run_virtual(with(tiny_file(), l, draw, tied), run);
-      ASSERT_TRUE(sound(result)) << name_of(l) << ": " << result.reason << fmt::format("{}", fmt::join(result.violations, "; "));
+      ASSERT_TRUE(sound(result)) << name_of(l) << ": " << result.reason
+                                 << fmt::format("{}", fmt::join(result.violations, "; "));
       ASSERT_EQ(bits(result), bits(reference(tied))) << name_of(l) << ", seed " << draw << ", tied " << tied;
     }
 }
@@ -107,8 +109,10 @@ struct Control {
 };
 
 TEST(NegativeControl, every_rule_that_keeps_the_bits_is_needed) {
-  Control all[] = {{"a left fold instead of the tree", {}}, {"a rounded norm per stage", {}},
-                   {"W in any order", {}}, {"one accumulator for tied tables", {}}};
+  Control all[] = {{"a left fold instead of the tree", {}},
+                   {"a rounded norm per stage", {}},
+                   {"W in any order", {}},
+                   {"one accumulator for tied tables", {}}};
   all[0].controls.reduction = ReductionOrder::left_fold;
   all[1].controls.round_norm_per_stage = true;
   all[2].controls.free_weight_order = true;
@@ -117,7 +121,8 @@ TEST(NegativeControl, every_rule_that_keeps_the_bits_is_needed) {
     const bool tied = control.controls.one_tied_accumulator;
     std::uint64_t noticed = 0, seeds = 0;
     for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-      const Layout l{static_cast<std::uint32_t>(1 + seed % 3), 1, static_cast<std::uint32_t>(1U << (seed % 2)), "gpipe", "reactive"};
+      const Layout l{static_cast<std::uint32_t>(1 + seed % 3), 1, static_cast<std::uint32_t>(1U << (seed % 2)), "gpipe",
+                     "reactive"};
       VirtualRun run{seed, 60ms, {}};
       run.options.controls = control.controls;
       Topology topology = with(tiny_file(), l, 2, tied);
@@ -131,7 +136,8 @@ TEST(NegativeControl, every_rule_that_keeps_the_bits_is_needed) {
       noticed += differs;
     }
     RecordProperty(control.name, static_cast<int>(noticed));
-    std::printf("  %-36s noticed in %d of %d seeds\n", control.name.c_str(), static_cast<int>(noticed), static_cast<int>(seeds));
+    std::printf("  %-36s noticed in %d of %d seeds\n", control.name.c_str(), static_cast<int>(noticed),
+                static_cast<int>(seeds));
     EXPECT_GT(noticed, 0U) << control.name;
   }
 }

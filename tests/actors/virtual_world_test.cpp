@@ -44,11 +44,12 @@ TEST(WorkedExample, takes_450_ms_as_static_1f1b_for_a_thousand_seeds) {
 }
 
 TEST(WorkedExample, a_slow_first_link_costs_what_the_simulator_says) {
-  const std::pair<int, Duration> expected[] = {{0, 390ms}, {10, 400ms}, {15, 405ms}, {20, 410ms}, {30, 420ms}, {40, 440ms}};
+  const std::pair<int, Duration> expected[] = {{0, 390ms},  {10, 400ms}, {15, 405ms},
+                                               {20, 410ms}, {30, 420ms}, {40, 440ms}};
   for (const auto& [latency, time] : expected) {
-    const Topology topology = worked_example(
-        {"job.iterations=2", "links.defaults.credits=12",
-         fmt::format("links.overrides=[{{between: [0, 1], latency: {}ms}}]", latency)});
+    const Topology topology =
+        worked_example({"job.iterations=2", "links.defaults.credits=12",
+                        fmt::format("links.overrides=[{{between: [0, 1], latency: {}ms}}]", latency)});
     const RunResult result = run_virtual(topology);
     ASSERT_TRUE(sound(result)) << result.reason;
     EXPECT_EQ(result.iterations.at(1).time, time) << latency << " ms";
@@ -82,7 +83,8 @@ TEST(VirtualWorld, one_seed_is_one_run_and_other_seeds_have_other_orders_and_the
 
 TEST(VirtualWorld, messages_between_nodes_go_through_their_wire_form_and_nothing_changes) {
   const std::string nodes =
-      "nodes=[{name: a, devices: [{kind: cpu, count: 2, memory: 1GiB}]}, {name: b, listen: '127.0.0.1:1', devices: [{kind: cpu, count: 2, memory: 1GiB}]}]";
+      "nodes=[{name: a, devices: [{kind: cpu, count: 2, memory: 1GiB}]}, {name: b, listen: '127.0.0.1:1', devices: "
+      "[{kind: cpu, count: 2, memory: 1GiB}]}]";
   const Topology one = load(tiny_file(), {"pipeline.stages=4", "job.iterations=4"});
   const Topology two = load(tiny_file(), {"pipeline.stages=4", "job.iterations=4", nodes});
   ASSERT_EQ(two.nodes.size(), 2U);
@@ -111,9 +113,10 @@ TEST(VirtualWorld, never_hangs) {
         fmt::format("pipeline.caps.pending_weights={}", draw.between(chunks, chunks + 2)),
         fmt::format("model.tied_embeddings={}", draw.below(2) == 0),
         "job.iterations=2"};
-    const RunResult result = run_virtual(load(emulated_file(), overrides), {seed, Duration{static_cast<std::int64_t>(draw.below(60'000'000))}, {}});
-    ASSERT_TRUE(sound(result)) << "seed " << seed << ": " << fmt::format("{}", fmt::join(overrides, " ")) << "\n" << result.reason
-                               << fmt::format("{}", fmt::join(result.violations, "; "));
+    const RunResult result = run_virtual(load(emulated_file(), overrides),
+                                         {seed, Duration{static_cast<std::int64_t>(draw.below(60'000'000))}, {}});
+    ASSERT_TRUE(sound(result)) << "seed " << seed << ": " << fmt::format("{}", fmt::join(overrides, " ")) << "\n"
+                               << result.reason << fmt::format("{}", fmt::join(result.violations, "; "));
   }
 }
 
@@ -132,8 +135,9 @@ TEST(VirtualWorld, Few_micro_batches_still_finish) {
     for (const char* dispatch : {"static", "reactive"})
       for (const int micro_batches : {1, 2, 7}) {
         const RunResult result = run_virtual(
-            load(emulated_file(), {"pipeline.stages=8", fmt::format("training.micro_batches={}", micro_batches),
-                                   fmt::format("pipeline.schedule={}", schedule), fmt::format("pipeline.dispatch={}", dispatch)}));
+            load(emulated_file(),
+                 {"pipeline.stages=8", fmt::format("training.micro_batches={}", micro_batches),
+                  fmt::format("pipeline.schedule={}", schedule), fmt::format("pipeline.dispatch={}", dispatch)}));
         EXPECT_TRUE(sound(result)) << schedule << " " << dispatch << " " << micro_batches << ": " << result.reason;
       }
 }
@@ -183,11 +187,23 @@ TEST(VirtualWorld, an_actor_that_meets_a_bug_ends_the_run_and_is_named) {
 
 // B34
 TEST(VirtualWorld, A_hang_names_the_one_who_is_missing) {
-  const RunResult result = run_virtual(load(emulated_file(), {"pipeline.stages=4", "nodes.0.devices.0.costs.forward=1h"}));
+  const RunResult result =
+      run_virtual(load(emulated_file(), {"pipeline.stages=4", "nodes.0.devices.0.costs.forward=1h"}));
   EXPECT_EQ(result.ending, Ending::no_progress);
-  EXPECT_NE(result.reason.find("stage 0 of replica 0: its device is busy with 0F0"), std::string::npos) << result.reason;
-  EXPECT_NE(result.reason.find("stage 3 of replica 0: idle; next 3F0 waits for its input from chunk 2"), std::string::npos)
+  EXPECT_NE(result.reason.find("stage 0 of replica 0: its device has been busy with 0F0 for"), std::string::npos)
       << result.reason;
+  EXPECT_NE(result.reason.find("stage 3 of replica 0: idle; next 3F0 waits for its input from chunk 2"),
+            std::string::npos)
+      << result.reason;
+}
+
+TEST(VirtualWorld, an_operator_beyond_its_deadline_is_named_before_the_iteration_has_to_time_out) {
+  const RunResult result =
+      run_virtual(load(emulated_file(), {"pipeline.stages=2", "nodes.0.devices.0.costs.backward_input=1h"}));
+  EXPECT_EQ(result.ending, Ending::no_progress);
+  EXPECT_NE(result.reason.find("an operator of stage 1 of replica 0 has been running for"), std::string::npos)
+      << result.reason;
+  EXPECT_LT(result.elapsed, 3min) << "the iteration itself may take 5 minutes";
 }
 
 TEST(VirtualWorld, greedy_caps_hang_and_the_run_says_so) {
@@ -195,10 +211,10 @@ TEST(VirtualWorld, greedy_caps_hang_and_the_run_says_so) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     VirtualRun run{seed, 200ms, {}};
     run.options.caps_rule = CapsRule::greedy;
-    const RunResult result = run_virtual(
-        load(emulated_file(), {"pipeline.stages=3", "pipeline.chunks=2", "pipeline.schedule=interleaved", "pipeline.caps.activations=2",
-                               "job.iterations=1"}),
-        run);
+    const RunResult result =
+        run_virtual(load(emulated_file(), {"pipeline.stages=3", "pipeline.chunks=2", "pipeline.schedule=interleaved",
+                                           "pipeline.caps.activations=2", "job.iterations=1"}),
+                    run);
     hung += result.ending == Ending::no_progress;
   }
   EXPECT_GT(hung, 0U) << "the negative control of the caps has no teeth";

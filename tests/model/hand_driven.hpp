@@ -2,6 +2,7 @@
 // that knows neither stages nor shards' owners, to compare them with. Thread promise: one thread.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -284,7 +285,8 @@ class PlainProcess {
         all->emplace_back(*arena_, a_.elements({g}));
         std::fill_n(all->back().data(), all->back().size(), 0.0F);
       }
-    for (std::uint32_t g = 0; g < a_.groups(); ++g) a_.initialise({g}, weights_[g].span());
+    for (std::uint32_t g = 0; g < a_.groups(); ++g)
+      a_.initialise(a_.tied() && GroupId{g} == a_.head_group() ? a_.embedding_group() : GroupId{g}, weights_[g].span());
   }
 
   History run(std::uint32_t iterations) {

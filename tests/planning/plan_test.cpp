@@ -117,20 +117,22 @@ TEST(Plan, a_reactive_warmup_leaves_room_for_every_chunk) {
 }
 
 TEST(Plan, a_static_order_that_needs_more_warmup_gets_just_enough_and_a_note) {
-  PlanRequest request = request_of(ScheduleKind::interleaved, Dispatch::in_order, shape_of(4, 8, 2));
-  request.warmup = {1, 1, 1, 1};  // stage 0 can't run 4X0 before 4F0, which comes five forwards later
-  request.credits = 1;
-  const PipelinePlan plan = make_plan(request);
-  expect_complete(request, plan.forecast);
-  ASSERT_GT(plan.warmup[0], 1u);
-  EXPECT_EQ(plan.warmup, std::vector<std::uint32_t>(4, plan.warmup[0])) << "each stage by as much";
-  const std::vector<std::uint32_t> one_less(4, plan.warmup[0] - 1);
-  const Schedule tighter = generate(request.schedule, request.shape, one_less);
-  EXPECT_TRUE(simulate(input_of(request.shape, static_plans(request.shape, tighter))).hung);
-  ASSERT_FALSE(plan.notes.empty());
-  EXPECT_THAT(plan.notes[0], HasSubstr("interleaved order can't proceed"));
-  EXPECT_THAT(plan.notes[0], HasSubstr("warm-ups [1, 1, 1, 1]"));
-  EXPECT_THAT(plan.notes[0], HasSubstr(fmt::format("[{}]", fmt::join(plan.warmup, ", "))));
+  for (const std::uint32_t wanted : {1u, 2u, 3u, 4u}) {
+    PlanRequest request = request_of(ScheduleKind::interleaved, Dispatch::in_order, shape_of(4, 8, 2));
+    request.warmup.assign(4, wanted);  // the last stage can't run 7X0 before 7F0, its fifth forward
+    request.credits = 1;
+    const PipelinePlan plan = make_plan(request);
+    expect_complete(request, plan.forecast);
+    ASSERT_GT(plan.warmup[0], wanted);
+    EXPECT_EQ(plan.warmup, std::vector<std::uint32_t>(4, plan.warmup[0])) << "each stage by as much";
+    const std::vector<std::uint32_t> one_less(4, plan.warmup[0] - 1);
+    const Schedule tighter = generate(request.schedule, request.shape, one_less);
+    EXPECT_TRUE(simulate(input_of(request.shape, static_plans(request.shape, tighter))).hung);
+    ASSERT_FALSE(plan.notes.empty());
+    EXPECT_THAT(plan.notes[0], HasSubstr("interleaved order can't proceed"));
+    EXPECT_THAT(plan.notes[0], HasSubstr(fmt::format("warm-ups [{}]", fmt::join(request.warmup, ", "))));
+    EXPECT_THAT(plan.notes[0], HasSubstr(fmt::format("raised to [{}]", fmt::join(plan.warmup, ", "))));
+  }
 }
 
 TEST(Plan, a_warmup_that_grows_downstream_ends_with_all_forwards_first) {

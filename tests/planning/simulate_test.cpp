@@ -77,6 +77,27 @@ TEST(KnownFailures, a_stage_starts_when_its_input_is_there) {
   }
 }
 
+// At 80 ms both the input of 1F1 and, a moment later in the same instant, the gradient of 1B0 reach the idle stage 1.
+TEST(Simulate, a_stage_chooses_when_all_events_of_the_instant_are_there) {
+  const PipelineShape shape = shape_of(3, 2);
+  SimulationInput input = input_of(shape, reactive_plans(shape));
+  input.times[0].forward = 30ms;
+  set_links(input, {});
+  input.forward_links[0].latency = 20ms;
+  const auto at_80_ms = [&] {
+    for (const TimedOperator& timed : simulate(input).timeline)
+      if (timed.place.stage.value == 1 && timed.start == 80ms) return to_text(timed.op);
+    return std::string("nothing");
+  };
+  EXPECT_EQ(at_80_ms(), "1B0") << "backward comes first";
+  int hasty = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    input.disturbance = {seed, {}, {}, true};
+    if (at_80_ms() == "1F1") ++hasty;
+  }
+  EXPECT_GT(hasty, 0) << "an eager stage can choose in the midst of the instant";
+}
+
 TEST(Simulate, messages_of_one_direction_pass_the_link_one_after_another) {
   // Three forwards of 1 ms; each message holds the link for 4 ms and arrives 10 ms later.
   const PipelineShape shape = shape_of(2, 3);
