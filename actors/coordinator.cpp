@@ -15,20 +15,20 @@ struct CoordinatorState {
   RecorderActor recorder;
   std::vector<StageActor> stages;
   std::optional<CoordinatorMachine> machine;
-  bool tick_armed = false;
+  std::optional<Instant> armed_for;  // the earliest tick that is under way
 
   void act(const CoordinatorEvent& event) {
-    if (std::holds_alternative<Tick>(event)) tick_armed = false;
+    if (std::holds_alternative<Tick>(event)) armed_for.reset();
     if (std::holds_alternative<Stop>(event)) note({EventKind::stopped, job->world.now(), {}, {}, {}, {}, {}, {}});
     for (const CoordinatorEffect& effect : machine->step(event, job->world.now()))
       std::visit([this](const auto& e) { apply(e); }, effect);
     arm();
   }
-  // One tick at a time: an early one finds the deadline moved and arms the next.
+  // A deadline that moves on waits for the tick under way, which arms the next; one that moves up gets its own.
   void arm() {
     const auto deadline = machine->deadline();
-    if (tick_armed || !deadline) return;
-    tick_armed = true;
+    if (!deadline || (armed_for && *armed_for <= *deadline)) return;
+    armed_for = deadline;
     tell_after(self, std::max(*deadline - job->world.now(), Duration{1}), CoordinatorActor{self}, Tick{});
   }
   void apply(const coordinator_effect::Broadcast& e) {

@@ -11,7 +11,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::size_t ring_size = 100'000;                 // events for the trace, about 50 MB of JSON at most
+constexpr std::size_t ring_size = 50'000;                  // events for the trace, about 8 MiB; 25 MB of JSON at most
 constexpr std::uint64_t operator_log_limit = 64ULL << 20;  // bytes of log lines about single operators and tensors
 
 // Which operators of an iteration ran, and whether each ran once.

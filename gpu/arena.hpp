@@ -22,7 +22,10 @@ class Arena;
 /// A counted block of device memory, 64-byte aligned. Freed, and given back to the arena that is charged for it, when
 /// the last handle goes. Contents are not initialised.
 class Buffer {
+  struct Key {};  // only arenas make buffers
+
  public:
+  Buffer(Key, std::shared_ptr<Arena> arena, std::byte* data, std::size_t size, Bytes charged);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -39,8 +42,6 @@ class Buffer {
 
  private:
   friend class Arena;
-  Buffer(std::shared_ptr<Arena> arena, std::byte* data, std::size_t size, Bytes charged);
-
   std::shared_ptr<Arena> home_;  // whose free list the block returns to
   std::shared_ptr<Arena> charged_to_;
   std::byte* data_;
@@ -51,7 +52,10 @@ class Buffer {
 using BufferRef = std::shared_ptr<Buffer>;
 
 class Arena : public std::enable_shared_from_this<Arena> {
+  struct Key {};  // arenas live in shared pointers only
+
  public:
+  Arena(Key, std::string name, Bytes limit) : name_(std::move(name)), limit_(limit) {}
   static std::shared_ptr<Arena> make(std::string name, Bytes limit);
   ~Arena();
   Arena(const Arena&) = delete;
@@ -72,16 +76,23 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
  private:
   friend class Buffer;
-  Arena(std::string name, Bytes limit) : name_(std::move(name)), limit_(limit) {}
   void charge(Bytes bytes);
   void refund(Bytes bytes);
   void take_back(std::byte* data, std::size_t size);
+  std::byte* from_shelf(std::size_t capacity);
+  void clear_stalest_shelf();
 
   std::string name_;
   Bytes limit_;
   std::atomic<std::uint64_t> used_ = 0, peak_ = 0, overdrafts_ = 0;
   std::mutex mutex_;
-  std::map<std::size_t, std::vector<std::byte*>> free_;  // by capacity class: blocks ready for another life
+  struct Shelf {
+    std::vector<std::byte*> blocks;
+    std::uint64_t last_use = 0;
+  };
+  std::map<std::size_t, Shelf> shelves_;  // by capacity class: blocks ready for another life
+  std::size_t shelved_ = 0;               // their bytes
+  std::uint64_t uses_ = 0;                // counts allocations, to find the shelf that nobody needs
 };
 
 /// A handle to floats in a buffer. Copying copies the handle. Empty by default.

@@ -160,10 +160,10 @@ class StageMachine {
   Cell& at(ChunkId chunk, MicroBatch micro_batch);
 
   StagePlan plan_;
-  std::vector<Cell> cells_;                 // [local chunk][micro-batch - first]
-  std::array<Candidates, 3> candidates_;    // reactive: by class (B, F, W) what is ready and not started
+  std::vector<Cell> cells_;               // [local chunk][micro-batch - first]
+  std::array<Candidates, 3> candidates_;  // reactive: by class (B, F, W) what is ready and not started
   std::uint32_t lowest_forward_ = 0, lowest_backward_ = 0;  // the lowest micro-batch that still lacks places
-  std::vector<std::uint32_t> next_weight_;  // per local chunk: the micro-batch whose W is due
+  std::vector<std::uint32_t> next_weight_;                  // per local chunk: the micro-batch whose W is due
   std::deque<ServiceOperator> services_;
   std::size_t cursor_ = 0;  // into plan_.order
   std::uint32_t forwards_started_ = 0, backwards_started_ = 0, backwards_done_ = 0, weights_done_ = 0;

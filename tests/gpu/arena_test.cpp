@@ -123,12 +123,12 @@ TEST(Arena, buffers_of_nearly_the_same_size_share_blocks) {
   EXPECT_NE(arena->allocate(4004)->data(), data) << "it is in use";
 }
 
-// Allocates and frees `count` buffers of 1 B to 64 KiB with at most `most` alive, and adds their blocks to `blocks`.
+// Allocates and frees `count` buffers of 1 B to 4 KiB with at most `most` alive, and adds their blocks to `blocks`.
 void churn(Arena& arena, std::uint64_t seed, int count, std::size_t most, std::set<const std::byte*>& blocks) {
   Entropy draws(seed, "arena");
   std::deque<BufferRef> alive;
   for (int i = 0; i < count; ++i) {
-    const std::uint64_t magnitude = draws.below(17);
+    const std::uint64_t magnitude = draws.below(13);
     alive.push_back(arena.allocate(1 + draws.below(std::uint64_t{1} << magnitude)));
     blocks.insert(alive.back()->data());
     if (alive.size() > most - draws.below(2)) alive.pop_front();
@@ -138,7 +138,7 @@ void churn(Arena& arena, std::uint64_t seed, int count, std::size_t most, std::s
 TEST(Arena, a_hundred_thousand_buffers_of_many_sizes_live_in_few_blocks) {
   const auto arena = Arena::make("a", Bytes{});
   std::set<const std::byte*> blocks;
-  constexpr std::size_t most = 8, classes = 8 + 8 * 7;  // up to 512 B, then eight per power of two up to 64 KiB
+  constexpr std::size_t most = 8, classes = 8 + 8 * 3;  // up to 512 B, then eight per power of two up to 4 KiB
   churn(*arena, 1, 50'000, most, blocks);
   EXPECT_LE(blocks.size(), (most + 1) * classes);
   const std::size_t after_half = blocks.size();

@@ -132,6 +132,22 @@ TEST(StageModel, a_redone_iteration_gives_the_same_bits) {
   EXPECT_TRUE(same_run(run, run_by_hand(setup)));
 }
 
+TEST(StageModel, an_iteration_given_up_half_way_leaves_no_trace) {
+  const JobSetup setup = tiny(true);
+  HandDriven clean(setup), interrupted(setup);
+  StageModel& model = interrupted.model(0, 0);
+  const Bytes at_rest = interrupted.arena(0, 0).used();
+  model.begin({1});
+  const Batches batches = setup.batches({1});
+  for (std::uint32_t m = 0; m < 5; ++m) model.forward({0}, {}, batches[m]);
+  for (std::uint32_t m = 0; m < 3; ++m) model.backward_input({0}, {m}, {});
+  for (std::uint32_t m = 0; m < 2; ++m) model.backward_weight({0}, {m});  // the second shard has one more to come
+  EXPECT_GT(interrupted.arena(0, 0).used(), at_rest);
+  model.begin({1});
+  EXPECT_EQ(interrupted.arena(0, 0).used(), at_rest);
+  EXPECT_TRUE(same_run(interrupted.run(2), clean.run(2)));
+}
+
 // -- tokens
 
 TEST(StageModel, every_token_counts_once_wherever_it_lands) {  // B07
