@@ -3,6 +3,7 @@
 #include "actors/node.hpp"
 #include "actors/run_digest.hpp"
 #include "model/corpus.hpp"
+#include "model/memory_check.hpp"
 #include "planning/bug.hpp"
 
 namespace stagecraft {
@@ -36,6 +37,8 @@ Batches open_batches(World& world, const Topology& topology) {
 
 JobRef make_job(World& world, const Topology& topology, const RunOptions& options) {
   JobPlan plan = plan_job(topology, options.controls);
+  if (const auto shortages = memory_shortages(topology, plan); !shortages.empty())
+    throw CannotStart(fmt::format("{}", fmt::join(shortages, "\n")));
   for (PipelinePlan& replica : plan.replicas)
     for (StagePlan& stage : replica.stages) stage.rule = options.caps_rule;
   Batches batches = open_batches(world, topology);

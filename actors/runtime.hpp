@@ -44,7 +44,8 @@ struct RunResult {
   Duration elapsed{};  ///< of the world's clock, spawn to end
 };
 
-/// Thrown before anything is spawned, with all problems in the text: corpus missing, unreadable or too small.
+/// Thrown before anything is spawned, with all problems in the text: too little memory, or a training text that is
+/// missing, unreadable or too small.
 class CannotStart : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

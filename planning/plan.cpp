@@ -8,9 +8,6 @@ namespace stagecraft {
 
 namespace {
 
-// The named schedules run W right after B.
-constexpr std::uint32_t fused_pending = 1;
-
 std::optional<std::uint32_t> cap(const CapSpec& spec, std::optional<std::uint32_t> automatic) {
   switch (spec.kind) {
     case CapSpec::Kind::automatic:
@@ -41,7 +38,8 @@ std::vector<StagePlan> stage_plans(const PlanRequest& request, const std::vector
     } else {
       plan.warmup = std::max(warmup[s], shape.chunks);
       plan.activations = cap(request.activations, plan.warmup);
-      plan.pending_weights = cap(request.pending_weights, fused_pending);
+      // The named schedules run W right after B: one place for each chunk.
+      plan.pending_weights = cap(request.pending_weights, shape.chunks);
     }
   }
   return plans;

@@ -263,7 +263,8 @@ std::string StageMachine::missing(const Operator& op) const {
       if (!cell.gradient) return fmt::format("its gradient from chunk {}", op.chunk.value + 1);
       return ready(op) ? "a free place under its caps" : "the weight gradient before it";
     case OperatorKind::backward_weight:
-      return cell.backward_done ? "the weight gradient before it" : "its backward";
+      if (!cell.backward_done) return "its backward";
+      return ready(op) ? "its turn" : "the weight gradient before it";
   }
   return "nothing";
 }

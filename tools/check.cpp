@@ -4,6 +4,7 @@
 
 #include "config/load_topology.hpp"
 #include "model/corpus.hpp"
+#include "model/memory_check.hpp"
 #include "tools/commands.hpp"
 #include "tools/open_topology.hpp"
 #include "tools/report.hpp"
@@ -14,8 +15,8 @@ namespace stagecraft::tools {
 namespace {
 
 std::string timeouts_text(const TimeoutsSpec& t) {
-  return fmt::format("timeouts: iteration {} < stage {} (start-up) < node {} (the end of a run)\n", format(t.iteration),
-                     format(t.stage), format(t.node));
+  return fmt::format("timeouts: operation {} < iteration {} < stage {} (start-up) < node {} (the end of a run)\n",
+                     format(t.operation), format(t.iteration), format(t.stage), format(t.node));
 }
 
 // Problems that only the machine can tell: the text, and memory.
@@ -25,16 +26,10 @@ int check_machine(const Topology& topology, const JobPlan& plan) {
   const unsigned cores = std::thread::hardware_concurrency();
   if (!topology.emulated() && cores > 0 && actors > cores)
     fmt::print("warning: {} cpu devices share {} cores; they run in turns\n", actors, cores);
-  for (std::uint32_t r = 0; r < topology.pipeline.replicas; ++r)
-    for (std::uint32_t s = 0; s < topology.pipeline.stages; ++s) {
-      const Bytes need = plan.memory[r][s].total(), have = topology.device({{s}, {r}}).memory;
-      if (have.value == 0 || need <= have) continue;
-      ++problems;
-      fmt::print(stderr,
-                 "{}: stage {} of replica {} needs {} and its device has {}: give it more memory, or use more "
-                 "stages, fewer micro-batches in flight (pipeline.caps) or a smaller model\n",
-                 topology.file, s, r, format(need), format(have));
-    }
+  for (const std::string& shortage : memory_shortages(topology, plan)) {
+    ++problems;
+    fmt::print(stderr, "{}: {}\n", topology.file, shortage);
+  }
   if (topology.emulated()) return problems;
   RealDisk disk;
   const auto loaded =

@@ -22,10 +22,6 @@ std::string count_text(double n) {
 
 std::string milliseconds(Duration d) { return fmt::format("{:.2f}", static_cast<double>(d.count()) / 1e6); }
 
-std::string loss_text(const Topology& topology, double loss) {
-  return topology.emulated() ? "a digest" : fmt::format("{:.4f}", loss);
-}
-
 std::string place_text(const Topology& topology, Place p) {
   if (topology.pipeline.replicas == 1) return fmt::format("stage {}", p.stage.value);
   return fmt::format("stage {}, replica {}", p.stage.value, p.replica.value);
@@ -118,22 +114,29 @@ std::string summary(const Topology& topology, const RunResult& result, std::size
   const IterationReport &first = result.iterations.front(), &last = result.iterations.back();
   std::uint64_t skipped = 0;
   for (const IterationReport& r : result.iterations) skipped += r.skipped;
-  out += fmt::format("\n  loss per token    {} in iteration {}, {} in iteration {} (divided by {} tokens)\n",
-                     loss_text(topology, first.loss), first.iteration.value, loss_text(topology, last.loss),
-                     last.iteration.value, last.tokens);
+  if (topology.emulated()) {
+    out += "\n  loss per token    none: emulated devices carry digests\n";
+  } else {
+    out += fmt::format("\n  loss per token    {:.4f} in iteration {}, {:.4f} in iteration {} (divided by {} tokens)\n",
+                       first.loss, first.iteration.value, last.loss, last.iteration.value, last.tokens);
+  }
   if (skipped > 0) out += fmt::format("  skipped steps     {} (the gradient was not finite)\n", skipped);
   out += fmt::format("  iteration         {} median", format(median_time(result, &IterationReport::time)));
-  if (topology.emulated())
-    out += fmt::format(" ({} by the clock, with the timers' lateness)",
-                       format(median_time(result, &IterationReport::wall)));
+  const Duration wall = median_time(result, &IterationReport::wall);
+  if (topology.emulated() && wall != median_time(result, &IterationReport::time))
+    out += fmt::format(" ({} by the clock, with the timers' lateness)", format(wall));
   if (!topology.emulated()) out += fmt::format("\n  rate              {:.0f} tokens/s", tokens_per_second(result));
   out += fmt::format("\n  weights           sha256 {}\n  moments           sha256 {}\n\n", result.weights_sha256,
                      result.moments_sha256);
   out += stage_table(topology, result);
+  for (const StageMemory& m : result.memory)
+    if (m.overdrafts > 0)
+      out += fmt::format("  {} went over its device's {} {} times\n", place_text(topology, m.place), format(m.limit),
+                         m.overdrafts);
   if (!result.last_iteration.empty()) out += "\nthe last iteration:\n" + draw_timeline(result.last_iteration, width);
   if (!result.trace.empty())
-    out += fmt::format("\n  trace      {}   (open it in https://ui.perfetto.dev)\n  event log  {}\n", result.trace,
-                       result.log);
+    out += fmt::format("\n  trace      {}   (open it in https://ui.perfetto.dev)\n", result.trace);
+  if (!result.log.empty()) out += fmt::format("  event log  {}\n", result.log);
   if (!result.log_error.empty()) out += "  the log is not complete: " + result.log_error + "\n";
   return out;
 }
@@ -143,6 +146,7 @@ std::string to_json(const Topology& topology, const RunResult& result, std::uint
   nlohmann::ordered_json j;
   j["job"] = topology.job.name;
   j["seed"] = seed;
+  j["job_seed"] = topology.job.seed;
   j["ending"] = endings[static_cast<std::size_t>(result.ending)];
   j["reason"] = result.reason;
   j["iterations"] = result.iterations.size();
@@ -150,12 +154,16 @@ std::string to_json(const Topology& topology, const RunResult& result, std::uint
       result.iterations.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(result.iterations.front().loss);
   j["last_loss"] =
       result.iterations.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(result.iterations.back().loss);
-  for (const char* list : {"losses", "losses_hex", "gradient_norms", "tokens", "iteration_ms", "iteration_wall_ms"})
+  for (const char* list : {"losses", "losses_hex", "gradient_norms", "clips", "learning_rates", "skipped", "tokens",
+                           "iteration_ms", "iteration_wall_ms"})
     j[list] = nlohmann::ordered_json::array();
   for (const IterationReport& r : result.iterations) {
     j["losses"].push_back(r.loss);
     j["losses_hex"].push_back(fmt::format("{:a}", r.loss));
     j["gradient_norms"].push_back(r.gradient_norm);
+    j["clips"].push_back(r.clip);
+    j["learning_rates"].push_back(r.learning_rate);
+    j["skipped"].push_back(r.skipped);
     j["tokens"].push_back(r.tokens);
     j["iteration_ms"].push_back(static_cast<double>(r.time.count()) / 1e6);
     j["iteration_wall_ms"].push_back(static_cast<double>(r.wall.count()) / 1e6);
@@ -165,9 +173,11 @@ std::string to_json(const Topology& topology, const RunResult& result, std::uint
   j["tokens_per_second"] = tokens_per_second(result);
   j["peak_bytes"] = nlohmann::ordered_json::array();
   j["planned_bytes"] = nlohmann::ordered_json::array();
+  j["overdrafts"] = nlohmann::ordered_json::array();
   for (const StageMemory& m : result.memory) {
     j["peak_bytes"].push_back(m.peak.value);
     j["planned_bytes"].push_back(m.planned.value);
+    j["overdrafts"].push_back(m.overdrafts);
   }
   j["corpus_sha256"] = result.corpus_sha256;
   j["events"] = result.events;

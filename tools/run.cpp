@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "actors/runtime.hpp"
@@ -32,17 +33,17 @@ void catch_signals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-// A folder of its own for every run: output.dir/<job>-<n>, n counted up.
-std::optional<std::string> make_run_folder(Disk& disk, const Topology& topology) {
-  const std::string stem = topology.output.dir + "/" + topology.job.name + "-";
-  std::uint32_t n = 1;
-  while (!disk.glob(stem + std::to_string(n) + "/*").empty()) ++n;
-  const std::string folder = stem + std::to_string(n);
-  if (const DiskStatus error = disk.make_directories(folder)) {
-    fmt::print(stderr, "{}; or set another folder: --set output.dir=FOLDER\n", error->text());
-    return std::nullopt;
+// A folder of its own for every run: output.dir/<job>-<n>, the first n that nobody has.
+std::optional<std::string> make_run_folder(const Topology& topology) {
+  std::error_code error;
+  std::filesystem::create_directories(topology.output.dir, error);
+  for (std::uint32_t n = 1; !error; ++n) {
+    const std::string folder = fmt::format("{}/{}-{}", topology.output.dir, topology.job.name, n);
+    if (std::filesystem::create_directory(folder, error)) return folder;
   }
-  return folder;
+  fmt::print(stderr, "cannot make a folder for this run in '{}': {}; set another one: --set output.dir=FOLDER\n",
+             topology.output.dir, error.message());
+  return std::nullopt;
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ int run_command(const FileOptions& options) {
   if (!topology) return bad_input;
   catch_signals();
   const auto world = make_real_world(std::max(2U, std::thread::hardware_concurrency()));
-  const auto folder = make_run_folder(world->disk(), *topology);
+  const auto folder = make_run_folder(*topology);
   if (!folder) return bad_input;
   if (!options.json) fmt::print("{}", describe_job(*topology, plan_job(*topology)));
   std::fflush(stdout);

@@ -29,12 +29,15 @@ void print(const SimOptions& options, const Topology& topology, const RunResult&
   std::fflush(stdout);
 }
 
-// The trace of a simulated run is on the simulated disk.
-bool keep_trace(World& world, Disk& disk, const std::string& file) {
-  const auto trace = world.disk().read(file);
-  if (!trace) return false;
-  const DiskStatus error = disk.write_whole(file, trace.value());
+// On the simulated disk, in a folder that no real one hides.
+const std::string simulated_folder = "/simulated";
+const std::string simulated_trace = simulated_folder + "/trace.json";
+
+bool keep_trace(World& world, Disk& disk, const std::string& file, RunResult& result) {
+  const auto trace = world.disk().read(simulated_trace);
+  const DiskStatus error = trace ? disk.write_whole(file, trace.value()) : trace.error();
   if (error) fmt::print(stderr, "{}\n", error->text());
+  result.trace = file;
   return !error;
 }
 
@@ -49,7 +52,10 @@ int sim_command(const SimOptions& options) {
     const VirtualOptions world_options{seed, options.lateness, topology->nodes.size() > 1};
     const auto world = make_virtual_world(world_options, disk);
     RunOptions run;
-    run.trace_path = options.trace;
+    if (!options.trace.empty()) {
+      world->disk().make_directories(simulated_folder);
+      run.trace_path = simulated_trace;
+    }
     RunResult result;
     try {
       result = run_job(*world, *topology, run);
@@ -57,7 +63,7 @@ int sim_command(const SimOptions& options) {
       fmt::print(stderr, "{}: {}\n", topology->file, problem.what());
       return bad_input;
     }
-    if (!options.trace.empty() && !keep_trace(*world, *disk, options.trace)) return bad_input;
+    if (!options.trace.empty() && !keep_trace(*world, *disk, options.trace, result)) return bad_input;
     code = std::max(code, exit_code(result));
     print(options, *topology, result, seed);
     if (seed == options.last_seed) return code;

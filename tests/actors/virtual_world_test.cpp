@@ -223,6 +223,11 @@ TEST(VirtualWorld, greedy_caps_hang_and_the_run_says_so) {
 TEST(VirtualWorld, a_text_that_is_missing_or_too_small_is_refused_before_anything_starts) {
   const Topology missing = load(tiny_file(), {"data.sources.0.files=/nowhere/*"});
   EXPECT_THROW(run_virtual(missing), CannotStart);
+  // B43
+  EXPECT_THROW(
+      run_virtual(load(emulated_file(), {"nodes.0.devices.0.memory=1MiB", "nodes.0.devices.0.costs.parameters=2MiB"})),
+      CannotStart)
+      << "the plan needs more memory than there is";
   const Topology hungry = load(tiny_file(), {"training.micro_batches=1024"});
   try {
     run_virtual(hungry);

@@ -31,7 +31,6 @@ constexpr std::array<Allowance, 4> real_time_allowed{{
     {"actors/world/", "the real world is where the outside enters"},
     {"tools/", "commands and benchmarks measure and wait for people"},
     {"gpu/cpu", "a device times its own operators"},
-    {"gpu/emulated", "a device that takes the time of its cost table"},
 }};
 // The ground floor does no I/O and has no threads.
 constexpr std::array<std::string_view, 12> not_on_the_ground_floor{

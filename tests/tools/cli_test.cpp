@@ -110,8 +110,14 @@ TEST(Command, sim_keeps_a_trace_when_asked) {
   const Ran ran = run("sim " + example("worked-example.yaml") + " --trace " + file);
   EXPECT_EQ(ran.code, 0) << ran.output;
   std::ifstream trace(file);
-  EXPECT_GT(Json::parse(trace)["traceEvents"].size(), 100U);
-  EXPECT_EQ(run("sim " + example("worked-example.yaml") + " --trace /no/such/folder/t.json").code, 2);
+  const std::size_t events = Json::parse(trace)["traceEvents"].size();
+  EXPECT_GT(events, 100U);
+  EXPECT_EQ(run("sim " + example("worked-example.yaml") + " --trace " + file).code, 0);
+  std::ifstream again(file);
+  EXPECT_EQ(Json::parse(again)["traceEvents"].size(), events) << "the second run replaces the first one's trace";
+  const Ran refused = run("sim " + example("worked-example.yaml") + " --trace /no/such/folder/t.json");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_TRUE(has(refused, "/no/such/folder/t.json")) << refused.output;
 }
 
 TEST(Command, run_json_has_every_field_and_keeps_trace_log_and_record) {
