@@ -27,10 +27,9 @@ struct Allowance {
   std::string_view prefix, reason;
 };
 // Where real time and real chance enter.
-constexpr std::array<Allowance, 4> real_time_allowed{{
+constexpr std::array<Allowance, 2> real_time_allowed{{
     {"actors/world/", "the real world is where the outside enters"},
     {"tools/", "commands and benchmarks measure and wait for people"},
-    {"gpu/cpu", "a device times its own operators"},
 }};
 // The ground floor does no I/O and has no threads.
 constexpr std::array<std::string_view, 12> not_on_the_ground_floor{
