@@ -48,6 +48,7 @@ int command(int argc, char** argv) {
 
   CLI::App* check = app.add_subcommand("check", "parse, resolve and validate a file; print stages, memory, timeouts");
   add_file_options(*check, file);
+  check->add_flag("--json", file.json, "one object on one line, with the resolved file");
   check->callback([&] { code = check_command(file); });
 
   CLI::App* run = app.add_subcommand("run", "train: all nodes of the file on this machine");

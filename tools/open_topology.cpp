@@ -2,21 +2,23 @@
 
 #include <fmt/format.h>
 
-#include "config/load_topology.hpp"
 #include "transport/real_disk.hpp"
 
 namespace stagecraft::tools {
 
-std::optional<Topology> open_topology(const FileOptions& options) {
+std::optional<LoadResult> read_topology(const FileOptions& options) {
   RealDisk disk;
   const auto text = disk.read(options.file);
-  if (!text) {
-    fmt::print(stderr, "{}\n", text.error().text());
-    return std::nullopt;
-  }
-  const LoadResult loaded = load_topology(options.file, text.value(), options.set);
-  for (const Diagnostic& d : loaded.diagnostics) fmt::print(stderr, "{}\n", to_text(d));
-  return loaded.topology;
+  if (text) return load_topology(options.file, text.value(), options.set);
+  fmt::print(stderr, "{}\n", text.error().text());
+  return std::nullopt;
+}
+
+std::optional<Topology> open_topology(const FileOptions& options) {
+  const auto loaded = read_topology(options);
+  if (!loaded) return std::nullopt;
+  for (const Diagnostic& d : loaded->diagnostics) fmt::print(stderr, "{}\n", to_text(d));
+  return loaded->topology;
 }
 
 }  // namespace stagecraft::tools

@@ -56,6 +56,21 @@ TEST(Command, check_warns_of_more_devices_than_cores_and_prints_the_ladder_of_ti
   EXPECT_TRUE(has(ran, "timeouts: ")) << ran.output;
 }
 
+TEST(Command, check_json_tells_the_same_and_the_resolved_file_checks_again) {
+  const Ran ran = run("check --json " + example("worked-example.yaml"), "2>/dev/null");
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  const Json j = Json::parse(ran.output);
+  EXPECT_EQ(j["ok"], true);
+  EXPECT_EQ(j["stages"].size(), 4U);
+  EXPECT_EQ(j["forecast_ms"], 390.0);
+  const std::string file = temporary("resolved.yaml");
+  std::ofstream(file) << j["resolved"].get<std::string>();
+  EXPECT_EQ(run("check " + file).code, 0);
+  const Ran bad = run("check --json " + example("worked-example.yaml") + " --set model.layers=none", "2>/dev/null");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_EQ(Json::parse(bad.output)["diagnostics"][0]["code"], "SC0116");
+}
+
 TEST(Command, a_bad_file_is_refused_with_position_and_code_and_nothing_starts) {
   const std::string file = temporary("bad.yaml");
   std::ofstream(file)
