@@ -127,6 +127,10 @@ DiskStatus RealDisk::append(const std::string& path, std::string_view text) {
 }
 
 DiskStatus RealDisk::write_whole(const std::string& path, std::string_view text) {
+  // A rename would put a file in the place of a device or a pipe.
+  struct stat there = {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+    return DiskError{"write", path, EEXIST, "something is there that is no regular file", "name another file"};
   const std::string partial = path + ".partial";
   int code = write_and_sync(partial, text);
   if (code == 0 && std::rename(partial.c_str(), path.c_str()) != 0) code = errno;

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "transport/memory_disk.hpp"
 #include "transport/real_disk.hpp"
@@ -114,6 +115,16 @@ TEST_P(AnyDisk, a_file_stays_where_a_folder_is_wanted) {
   EXPECT_TRUE(disk->make_directories(folder / "x/y"));
   EXPECT_TRUE(disk->append(folder / "x/y", "text"));
   EXPECT_EQ(disk->read(folder / "x").value(), "text");
+}
+
+TEST(RealDisk, a_device_or_a_pipe_is_never_replaced_by_a_file) {
+  RealDisk disk;
+  const auto status = disk.write_whole("/dev/null", "text");
+  ASSERT_TRUE(status);
+  EXPECT_NE(status->text().find("/dev/null"), std::string::npos);
+  struct stat there = {};
+  ASSERT_EQ(stat("/dev/null", &there), 0);
+  EXPECT_TRUE(S_ISCHR(there.st_mode));
 }
 
 TEST(RealDisk, a_full_disk_is_an_error_value) {
