@@ -1,5 +1,7 @@
 #include "actors/link.hpp"
 
+#include <set>
+
 #include "planning/bug.hpp"
 #include "planning/link_machine.hpp"
 
@@ -46,6 +48,7 @@ struct LinkState {
   Key key;
   LinkMachine machine;                          // the far side's slots
   std::map<MicroBatch, TensorMessage> waiting;  // for a slot
+  std::multiset<Instant> slots;                 // the far side's free ones: since when
 
   Direction outgoing() const { return side == LinkSide::lower ? Direction::forward : Direction::backward; }
   StageId own_stage() const { return job->stage_of({side == LinkSide::lower ? boundary : boundary + 1}); }
@@ -60,6 +63,8 @@ struct LinkState {
       waiting.clear();
       const StagePlan& stage_plan = plan.stages.front();
       machine = LinkMachine(plan.credits, stage_plan.first, stage_plan.micro_batches);
+      slots.clear();
+      for (std::uint32_t c = 0; c < plan.credits; ++c) slots.insert(Instant{});
     }
     return k == key;
   }
@@ -96,12 +101,17 @@ struct LinkState {
   // From the stage: a slot of this end is free, tell the other. From the other end: one of its slots is.
   void on(const Credit& x) {
     if (x.direction != outgoing()) return post(self, job->world, peer, x);
-    if (fresh(x.key)) send(machine.credit());
+    if (!fresh(x.key)) return;
+    slots.insert(x.due);
+    send(machine.credit());
   }
   void send(const std::vector<MicroBatch>& go) {
     for (const MicroBatch m : go) {
       auto node = waiting.extract(m);
       TensorMessage& x = node.mapped();
+      x.due = std::max(x.due, *slots.begin());  // it leaves when it is there and the slot that it takes is free
+      slots.erase(slots.begin());
+      if (job->world.is_virtual()) x.due = job->world.now();
       note(EventKind::sent, x);
       TensorHeader header{x.key, x.to, x.direction, x.micro_batch, x.packing->starts};
       channel->send({to_bytes(job->world.system(), header), std::move(x.value), x.due});
@@ -119,7 +129,7 @@ struct LinkState {
     const auto op_kind = x.direction == Direction::forward ? OperatorKind::forward : OperatorKind::backward_input;
     tell(self, recorder,
          Event{kind,
-               job->world.now(),
+               job->topology.emulated() ? x.due : job->world.now(),
                {},
                Place{own_stage(), replica},
                x.key,

@@ -78,6 +78,7 @@ struct Credit {  ///< stage -> its link end -> the other end: a receive slot is 
   Key key;
   Direction direction = Direction::forward;
   MicroBatch micro_batch;
+  Instant due{};  ///< when the operator that adopted the tensor started
 };
 
 // -- the device
@@ -275,7 +276,7 @@ STAGECRAFT_WIRE(Joined, x.place)
 STAGECRAFT_WIRE(IterationReady, x.key, x.place, x.square_sum, x.loss, x.tokens, x.due)
 STAGECRAFT_WIRE(Announce, x.key, x.replica, x.due)
 STAGECRAFT_WIRE(Prefetch, x.iteration)
-STAGECRAFT_WIRE(Credit, x.key, x.direction, x.micro_batch)
+STAGECRAFT_WIRE(Credit, x.key, x.direction, x.micro_batch, x.due)
 STAGECRAFT_WIRE(Completion, x.ticket, x.started, x.ended, x.error)
 STAGECRAFT_WIRE(OperatorDone, x.completion)
 STAGECRAFT_WIRE(InstantOver, x.key)

@@ -95,23 +95,31 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   const NodeHandles handles = spawn_node(job, outbox);
 
   std::optional<Outbox::Ended> end;
-  bool stopping = false;
-  const bool alive = world.drive([&] {
-    for (const IterationReport& report : outbox->take_reports()) {
-      if (options.on_iteration) options.on_iteration(report);
-      result.iterations.push_back(report);
-    }
-    if (!stopping && options.stop_asked && options.stop_asked()) {
-      stopping = true;
-      tell_from_outside(handles.coordinator, Stop{});
-    }
-    if (!end) end = outbox->take_end();
-    return end.has_value();
-  });
+  bool stopping = false, alive = false;
+  const auto clean_up = [&] {
+    const bool gone = end_all(world, handles, topology.timeouts.node);
+    STAGECRAFT_ASSERT(gone, "{} actors are left after the end", world.system().registry().running());
+    world.close_streams();
+  };
+  try {
+    alive = world.drive([&] {
+      for (const IterationReport& report : outbox->take_reports()) {
+        result.iterations.push_back(report);
+        if (options.on_iteration) options.on_iteration(report);
+      }
+      if (!stopping && options.stop_asked && options.stop_asked()) {
+        stopping = true;
+        tell_from_outside(handles.coordinator, Stop{});
+      }
+      if (!end) end = outbox->take_end();
+      return end.has_value();
+    });
+  } catch (...) {  // of the callbacks: nobody is left behind
+    clean_up();
+    throw;
+  }
   result.elapsed = world.now() - begin;
-  const bool gone = end_all(world, handles, topology.timeouts.node);
-  STAGECRAFT_ASSERT(gone, "{} actors are left after the end", world.system().registry().running());
-  world.close_streams();
+  clean_up();
   if (!alive || !end) {
     result.ending = Ending::no_progress;
     result.reason = "nothing can happen any more: no actor has mail and no timer is armed";

@@ -201,7 +201,8 @@ struct StageActorState {
     if (!current(x)) return;
     if (!x.value.empty()) x.value.buffer()->charge_to(arena);
     packings[x.micro_batch] = x.packing;
-    note(EventKind::arrived, {}, Operator{kind_of(x.direction), x.to, x.micro_batch}, x.direction);
+    note(EventKind::arrived, job->topology.emulated() ? x.due : job->world.now(), {},
+         Operator{kind_of(x.direction), x.to, x.micro_batch}, x.direction);
     if (inbox.add(x)) act(stage_event::Arrived{x.to, x.direction, x.micro_batch});
   }
   static OperatorKind kind_of(Direction d) {
@@ -233,10 +234,13 @@ struct StageActorState {
       act(stage_event::Choose{});
     }
   }
+  // The operator that adopts starts in the same breath: the slot is free from its start on.
   void apply(const stage_effect::Adopt& e) {
     const bool forward = e.direction == Direction::forward;
+    Instant start = std::max(due, inbox.due_of(e.chunk, e.direction, e.micro_batch));
+    if (job->world.is_virtual()) start = job->world.now();
     post(self, job->world, forward ? wiring.before.at(e.chunk) : wiring.after.at(e.chunk),
-         Credit{key, e.direction, e.micro_batch});
+         Credit{key, e.direction, e.micro_batch, start});
   }
   void apply(const stage_effect::Emit& e) {
     auto node = outputs[{e.chunk, e.direction}].extract(e.micro_batch);
@@ -329,7 +333,8 @@ struct StageActorState {
     in_flight.reset();
     due = x.completion.ended;
     const Duration time = x.completion.ended - x.completion.started;
-    note(EventKind::ran, x.completion.started, flight.op, {}, flight.op ? "" : std::string(name_of(flight.service)));
+    note(EventKind::ran, due, x.completion.started, flight.op, {},
+         flight.op ? "" : std::string(name_of(flight.service)));
     tell(self, wiring.monitor, Timing{place, flight.op ? std::optional(flight.op->kind) : std::nullopt, time});
     if (flight.op) return finished(*flight.op, *flight.outcome);
     finished(flight);
@@ -349,7 +354,7 @@ struct StageActorState {
   void finished(const InFlight& flight) {
     switch (flight.service) {
       case Service::initialise:
-        note(EventKind::joined, {}, {}, {});
+        note(EventKind::joined, job->world.now(), {}, {}, {});
         post(self, job->world, wiring.coordinator, Joined{place});
         return;
       case Service::step:
@@ -387,11 +392,9 @@ struct StageActorState {
     }
     post(self, job->world, wiring.coordinator, std::move(answer));
   }
-  void note(EventKind kind, Instant start, std::optional<Operator> op, std::optional<Direction> direction,
+  void note(EventKind kind, Instant at, Instant start, std::optional<Operator> op, std::optional<Direction> direction,
             std::string text = {}) {
-    tell(self, wiring.recorder,
-         Event{kind, kind == EventKind::ran ? due : job->world.now(), start, place, key, op, direction,
-               std::move(text)});
+    tell(self, wiring.recorder, Event{kind, at, start, place, key, op, direction, std::move(text)});
   }
 };
 

@@ -32,6 +32,11 @@ bool StageInbox::add(const TensorMessage& x) {
   return true;
 }
 
+Instant StageInbox::due_of(ChunkId chunk, Direction direction, MicroBatch micro_batch) const {
+  const auto it = slots_.find({chunk, direction, micro_batch});
+  return it == slots_.end() ? Instant{} : it->second.input.due;
+}
+
 OperatorInput StageInbox::take(ChunkId chunk, Direction direction, MicroBatch micro_batch) {
   auto node = slots_.extract({chunk, direction, micro_batch});
   STAGECRAFT_ASSERT(!node.empty(), "micro-batch {} of chunk {} has no input", micro_batch.value, chunk.value);

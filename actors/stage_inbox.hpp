@@ -25,6 +25,8 @@ class StageInbox {
   /// True when the input of the forward is complete now.
   bool add(const Tokens& x);
   bool add(const TensorMessage& x);
+  /// When the last part of an input that is here was due.
+  Instant due_of(ChunkId chunk, Direction direction, MicroBatch micro_batch) const;
   OperatorInput take(ChunkId chunk, Direction direction, MicroBatch micro_batch);
   void clear() { slots_.clear(); }
 

@@ -78,6 +78,7 @@ Tensor DigestArithmetic::input_grad(UnitId unit, std::span<const Tensor> weights
   const ActivationBytes bytes = activation_bytes(unit, 0);
   const std::uint64_t x = digest(saved.tensors[0]), kept = digest(saved.tensors[1]);
   const std::uint64_t dx = keyed(seed_, 'B', unit.value, digest(weights), x, kept, digest(dy));
+  saved.tensors.clear();  // a real operator trades what F kept for what W needs bit by bit
   saved.tensors = {make(arena, keyed(x, kept, digest(dy)), bytes.after_backward_input)};
   if (unit.value == 0) return {};
   return make(arena, dx, bytes.input_gradient);

@@ -77,6 +77,9 @@ ChunkBytes bytes_of_chunk(const Arithmetic& arithmetic, Range units, std::uint32
     for (const GroupId g : arithmetic.groups_of(UnitId{u}))
       bytes.gradient += arithmetic.charged(g, arithmetic.elements(g));
   }
+  // Behind the embedding nothing is sent, but the gradient that reaches it is there for a moment.
+  if (units.begin == 0 && units.size() > 1)
+    bytes.backward_scratch += arithmetic.activation_bytes(UnitId{1}, tokens).input_gradient;
   if (units.size() == 0) bytes.output = input;
   return bytes;
 }

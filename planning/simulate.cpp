@@ -97,21 +97,33 @@ class Simulation {
     const Duration time = in_.times[op.chunk.value].of(op.kind) + draw(in_.disturbance.operator_extra);
     result_.timeline.push_back({Place{stage, {}}, op, now_, now_ + time});
     push(now_ + time, stage, stage_event::Finished{op});
-    if (in_.bytes.empty()) return;
+    if (!in_.bytes.empty()) charge_operator(stage, op);
+  }
+
+  // What an operator adds while it runs, and how full the stage is at the worst moment of it.
+  void charge_operator(StageId stage, const Operator& op) {
     const ChunkBytes& b = in_.bytes[op.chunk.value];
-    const bool forward = op.kind == OperatorKind::forward;
-    if (forward) charge(stage, b.activation + b.output);
-    if (op.kind == OperatorKind::backward_input || op.kind == OperatorKind::backward) charge(stage, b.input);
-    if (op.kind == OperatorKind::backward_weight || op.kind == OperatorKind::backward)
+    if (op.kind == OperatorKind::forward) {
+      charge(stage, b.activation + b.output);
+      return note_peak(stage, used_[stage.value] + b.forward_scratch);
+    }
+    if (op.kind == OperatorKind::backward_weight) {
       set_buffers(stage, op, &GradientBuffers::during);
-    const Bytes scratch = forward                                    ? b.forward_scratch
-                          : op.kind == OperatorKind::backward_weight ? b.weight_scratch
-                                                                     : b.backward_scratch;
-    // B trades what F kept for what W needs, unit by unit: it is fullest at its start or at its end.
-    const std::uint64_t before = b.activation.value + b.input.value + b.output.value;
-    const bool grows = !forward && op.kind != OperatorKind::backward_weight && b.weight_activation.value > before;
-    const Bytes growth{grows ? b.weight_activation.value - before : 0};
-    note_peak(stage, used_[stage.value] + growth + scratch);
+      return note_peak(stage, used_[stage.value] + b.weight_scratch);
+    }
+    // B trades what F kept for what W needs, unit by unit: it is fullest at its start or at its end. In X, W follows.
+    charge(stage, b.input);
+    note_peak(stage, used_[stage.value] + b.backward_scratch);
+    const Bytes traded{used_[stage.value].value + b.weight_activation.value - b.activation.value - b.input.value -
+                       b.output.value};
+    note_peak(stage, traded + b.backward_scratch);
+    if (op.kind == OperatorKind::backward) note_peak(stage, traded + more_buffers(op) + b.weight_scratch);
+  }
+  Bytes more_buffers(const Operator& op) const {
+    if (in_.buffers.empty()) return {};
+    const std::uint32_t during = in_.buffers[op.micro_batch.value - in_.shape.first.value].during;
+    const std::uint32_t alive = gradient_buffers_[op.chunk.value];
+    return {(during > alive ? during - alive : 0) * in_.bytes[op.chunk.value].gradient.value};
   }
   void apply(StageId stage, const stage_effect::Arm&) { push(now_, stage, stage_event::Choose{}, true); }
   void apply(StageId, const stage_effect::Accumulated&) {}

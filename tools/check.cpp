@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -8,6 +9,7 @@
 #include "model/memory_check.hpp"
 #include "tools/commands.hpp"
 #include "tools/open_topology.hpp"
+#include "tools/output.hpp"
 #include "tools/report.hpp"
 #include "transport/real_disk.hpp"
 
@@ -39,6 +41,24 @@ void look_at_text(const Topology& topology, Findings& findings) {
   if (const auto shortage = corpus.shortage()) findings.problems.push_back(*shortage);
 }
 
+// A job that must miss its deadlines is refused where the costs are given, doubted where they are assumed.
+void look_at_deadlines(const Topology& topology, const JobPlan& plan, Findings& findings) {
+  auto& list = topology.emulated() ? findings.problems : findings.warnings;
+  const TimeoutsSpec& timeouts = topology.timeouts;
+  Duration iteration{}, operation{};
+  for (const PipelinePlan& replica : plan.replicas) iteration = std::max(iteration, replica.forecast.makespan);
+  for (const OperatorTimes& t : plan.times)
+    operation = std::max({operation, t.forward, t.backward_input, t.backward_weight});
+  if (iteration > timeouts.iteration)
+    list.push_back(
+        fmt::format("an iteration is forecast to take {} and may take {}: raise timeouts.iteration (and those "
+                    "above it), or make operators and links faster",
+                    format(iteration), format(timeouts.iteration)));
+  if (operation > timeouts.operation)
+    list.push_back(fmt::format("an operator is forecast to take {} and may take {}: raise timeouts.operation",
+                               format(operation), format(timeouts.operation)));
+}
+
 Findings look(const Topology& topology, const JobPlan& plan) {
   Findings findings;
   for (const PipelinePlan& replica : plan.replicas)
@@ -48,26 +68,27 @@ Findings look(const Topology& topology, const JobPlan& plan) {
   if (!topology.emulated() && cores > 0 && stages > cores)
     findings.warnings.push_back(fmt::format("{} cpu devices share {} cores; they run in turns", stages, cores));
   findings.problems = memory_shortages(topology, plan);
+  look_at_deadlines(topology, plan, findings);
   if (!topology.emulated()) look_at_text(topology, findings);
   return findings;
 }
 
 int print_text(const Topology& topology, const JobPlan& plan, const Findings& findings) {
-  fmt::print("{}{}\n", describe_job(topology, plan), stage_map(topology, plan));
-  for (const std::string& note : findings.notes) fmt::print("note: {}\n", note);
+  say("{}{}\n", describe_job(topology, plan), stage_map(topology, plan));
+  for (const std::string& note : findings.notes) say("note: {}\n", note);
   const Duration forecast = plan.replicas.front().forecast.makespan;
-  if (forecast.count() > 0) fmt::print("forecast: {} per iteration\n", format(forecast));
+  if (forecast.count() > 0) say("forecast: {} per iteration\n", format(forecast));
   const TimeoutsSpec& t = topology.timeouts;
-  fmt::print("timeouts: operation {} < iteration {} < stage {} (start-up) < node {} (the end of a run)\n",
-             format(t.operation), format(t.iteration), format(t.stage), format(t.node));
+  say("timeouts: operation {} < iteration {} < stage {} (start-up) < node {} (the end of a run)\n", format(t.operation),
+      format(t.iteration), format(t.stage), format(t.node));
   if (findings.data)
-    fmt::print("data: {} files, {} documents, {} tokens per epoch; sha256 {}\n", findings.data->files,
-               findings.data->documents, findings.data->tokens, findings.corpus_sha256);
-  for (const std::string& warning : findings.warnings) fmt::print("warning: {}\n", warning);
+    say("data: {} files, {} documents, {} tokens per epoch; sha256 {}\n", findings.data->files,
+        findings.data->documents, findings.data->tokens, findings.corpus_sha256);
+  for (const std::string& warning : findings.warnings) say("warning: {}\n", warning);
   std::fflush(stdout);
-  for (const std::string& problem : findings.problems) fmt::print(stderr, "{}: {}\n", topology.file, problem);
+  for (const std::string& problem : findings.problems) complain("{}: {}\n", topology.file, problem);
   if (!findings.problems.empty()) return bad_input;
-  fmt::print("ok: {} can run\n", topology.file);
+  say("ok: {} can run\n", topology.file);
   return done;
 }
 
@@ -104,7 +125,7 @@ int print_json(const LoadResult& loaded) {
                                 {"column", d.at.column},
                                 {"message", d.message}});
   if (!loaded.topology) {
-    fmt::print("{}\n", j.dump());
+    say("{}\n", j.dump());
     return bad_input;
   }
   const Topology& topology = *loaded.topology;
@@ -123,7 +144,7 @@ int print_json(const LoadResult& loaded) {
                  {"tokens", findings.data->tokens},
                  {"sha256", findings.corpus_sha256}};
   j["resolved"] = describe(topology);
-  fmt::print("{}\n", j.dump());
+  say("{}\n", j.dump());
   return findings.problems.empty() ? done : bad_input;
 }
 

@@ -2,16 +2,17 @@
 
 #include "config/error_codes.hpp"
 #include "tools/commands.hpp"
+#include "tools/output.hpp"
 
 namespace stagecraft::tools {
 
 int explain_command(const std::string& code) {
   const auto parsed = parse_error_code(code);
   if (!parsed) {
-    fmt::print(stderr, "there is no error code '{}'; docs/errors.md lists them all, for example SC0203\n", code);
+    complain("there is no error code '{}'; docs/errors.md lists them all, for example SC0203\n", code);
     return bad_input;
   }
-  fmt::print("{}", to_markdown(page_of(*parsed)));
+  say("{}", to_markdown(page_of(*parsed)));
   return done;
 }
 

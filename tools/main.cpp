@@ -1,12 +1,17 @@
 // The `stagecraft` command: parses the command line and calls the verb. CLI11 is included here and nowhere else.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <csignal>
 #include <exception>
 
 #include "planning/bug.hpp"
 #include "planning/units.hpp"
 #include "tools/commands.hpp"
+#include "tools/output.hpp"
 
 namespace {
 
@@ -23,9 +28,9 @@ void add_file_options(CLI::App& verb, FileOptions& options) {
 
 // "7" or "1..100".
 bool parse_seeds(const std::string& text, SimOptions& options) {
-  const auto number = [](const std::string& digits, std::uint64_t& out) {
-    return !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos &&
-           CLI::detail::lexical_cast(digits, out);
+  const auto number = [](std::string_view digits, std::uint64_t& out) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+    return error == std::errc{} && end == digits.data() + digits.size();
   };
   const std::size_t dots = text.find("..");
   if (dots == std::string::npos) {
@@ -65,7 +70,8 @@ int command(int argc, char** argv) {
   simulate->add_option("--trace", sim.trace, "write the Chrome trace of the run to this file (one seed only)");
   simulate->callback([&] {
     const std::string text = !seeds.empty() ? seeds : !seed.empty() ? seed : "1";
-    if (!parse_seeds(text, sim)) throw CLI::ValidationError("--seeds", "expected a number or A..B, got '" + text + "'");
+    if (!parse_seeds(text, sim))
+      throw CLI::ValidationError("--seed, --seeds", "expected a number below 2^64 or A..B, got '" + text + "'");
     if (!lateness.empty()) {
       const auto duration = parse_duration(lateness);
       if (!duration)
@@ -91,13 +97,28 @@ int command(int argc, char** argv) {
 
 }  // namespace
 
+// Descriptors 0 to 2 that are closed would go to the next file that is opened.
+void fill_standard_descriptors() {
+  int descriptor = 0;
+  do {
+    descriptor = open("/dev/null", O_RDWR);
+  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor > STDERR_FILENO) close(descriptor);
+}
+
 int main(int argc, char** argv) {
+  fill_standard_descriptors();
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of the write, no death
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return command(argc, argv);
+    const int code = command(argc, argv);
+    if (output_is_sound() || code != done) return code;
+    complain("standard output can't be written to: what was printed is not complete\n");
+    return fault;
   } catch (const stagecraft::Bug& e) {
-    fmt::print(stderr, "this is a bug in stagecraft: {}\n", e.what());
+    complain("this is a bug in stagecraft: {}\n", e.what());
   } catch (const std::exception& e) {
-    fmt::print(stderr, "stagecraft met an error it did not expect: {}\n", e.what());
+    complain("stagecraft met an error it did not expect: {}\n", e.what());
   }
   return stagecraft::tools::bug;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/output.hpp"
 #include "transport/real_disk.hpp"
 
 namespace stagecraft::tools {
@@ -10,14 +11,14 @@ std::optional<LoadResult> read_topology(const FileOptions& options) {
   RealDisk disk;
   const auto text = disk.read(options.file);
   if (text) return load_topology(options.file, text.value(), options.set);
-  fmt::print(stderr, "{}\n", text.error().text());
+  complain("{}\n", text.error().text());
   return std::nullopt;
 }
 
 std::optional<Topology> open_topology(const FileOptions& options) {
   const auto loaded = read_topology(options);
   if (!loaded) return std::nullopt;
-  for (const Diagnostic& d : loaded->diagnostics) fmt::print(stderr, "{}\n", to_text(d));
+  for (const Diagnostic& d : loaded->diagnostics) complain("{}\n", to_text(d));
   return loaded->topology;
 }
 

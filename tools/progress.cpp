@@ -1,4 +1,5 @@
 #include "tools/progress.hpp"
+#include "tools/output.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@ Progress::Progress(std::uint32_t iterations, bool digests)
     : iterations_(iterations), digests_(digests), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 Progress::~Progress() {
-  if (drawn_) fmt::print(stderr, "\n");
+  if (drawn_) complain("\n");
 }
 
 void Progress::show(const IterationReport& report) {
@@ -33,11 +34,11 @@ void Progress::show(const IterationReport& report) {
   }
   const std::uint32_t every = std::max(1U, iterations_ / plain_lines);
   if (!last && report.iteration.value != 1 && report.iteration.value % every != 0) return;
-  fmt::print(stderr, "iteration {}/{}  ", report.iteration.value, iterations_);
+  complain("iteration {}/{}  ", report.iteration.value, iterations_);
   if (digests_) {
-    fmt::print(stderr, "{}\n", format(report.time));
+    complain("{}\n", format(report.time));
   } else {
-    fmt::print(stderr, "loss {:.4f}  norm {:.3f}  {:.0f} tokens/s\n", report.loss, report.gradient_norm, rate);
+    complain("loss {:.4f}  norm {:.3f}  {:.0f} tokens/s\n", report.loss, report.gradient_norm, rate);
   }
 }
 
@@ -47,8 +48,8 @@ void Progress::bar(const IterationReport& report, double rate) {
   const double left = elapsed / report.iteration.value * (iterations_ - report.iteration.value);
   const std::string what =
       digests_ ? format(report.time) : fmt::format("loss {:.4f}  {:.0f} tokens/s", report.loss, rate);
-  fmt::print(stderr, "\r  [{}{}] {}/{}  {}  {:.0f} s left\x1b[K", std::string(full, '#'),
-             std::string(bar_width - full, '.'), report.iteration.value, iterations_, what, left);
+  complain("\r  [{}{}] {}/{}  {}  {:.0f} s left\x1b[K", std::string(full, '#'), std::string(bar_width - full, '.'),
+           report.iteration.value, iterations_, what, left);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -137,7 +137,7 @@ std::string summary(const Topology& topology, const RunResult& result, std::size
   if (!result.trace.empty())
     out += fmt::format("\n  trace      {}   (open it in https://ui.perfetto.dev)\n", result.trace);
   if (!result.log.empty()) out += fmt::format("  event log  {}\n", result.log);
-  if (!result.log_error.empty()) out += "  the log is not complete: " + result.log_error + "\n";
+  if (!result.log_error.empty()) out += "  log and trace are not complete: " + result.log_error + "\n";
   return out;
 }
 

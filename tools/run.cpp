@@ -10,6 +10,7 @@
 #include "actors/runtime.hpp"
 #include "tools/commands.hpp"
 #include "tools/open_topology.hpp"
+#include "tools/output.hpp"
 #include "tools/progress.hpp"
 #include "tools/report.hpp"
 #include "transport/real_disk.hpp"
@@ -31,6 +32,7 @@ void catch_signals() {
   action.sa_handler = on_stop_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGHUP, &action, nullptr);
 }
 
 // A folder of its own for every run: output.dir/<job>-<n>, the first n that nobody has.
@@ -41,8 +43,8 @@ std::optional<std::string> make_run_folder(const Topology& topology) {
     const std::string folder = fmt::format("{}/{}-{}", topology.output.dir, topology.job.name, n);
     if (std::filesystem::create_directory(folder, error)) return folder;
   }
-  fmt::print(stderr, "cannot make a folder for this run in '{}': {}; set another one: --set output.dir=FOLDER\n",
-             topology.output.dir, error.message());
+  complain("cannot make a folder for this run in '{}': {}; set another one: --set output.dir=FOLDER\n",
+           topology.output.dir, error.message());
   return std::nullopt;
 }
 
@@ -55,7 +57,7 @@ int run_command(const FileOptions& options) {
   const auto world = make_real_world(std::max(2U, std::thread::hardware_concurrency()));
   const auto folder = make_run_folder(*topology);
   if (!folder) return bad_input;
-  if (!options.json) fmt::print("{}", describe_job(*topology, plan_job(*topology)));
+  if (!options.json) say("{}", describe_job(*topology, plan_job(*topology)));
   std::fflush(stdout);
 
   RunOptions run;
@@ -68,18 +70,18 @@ int run_command(const FileOptions& options) {
     run.on_iteration = [&](const IterationReport& report) { progress.show(report); };
     result = run_job(*world, *topology, run);
   } catch (const CannotStart& problem) {
-    fmt::print(stderr, "{}: {}\n", topology->file, problem.what());
+    complain("{}: {}\n", topology->file, problem.what());
     return bad_input;
   }
   const std::string record = to_json(*topology, result, topology->job.seed);
   if (const DiskStatus error = world->disk().write_whole(*folder + "/run.json", record + "\n"))
-    fmt::print(stderr, "the record of the run is not kept: {}\n", error->text());
+    complain("the record of the run is not kept: {}\n", error->text());
   if (options.json) {
-    fmt::print("{}\n", record);
+    say("{}\n", record);
   } else {
-    fmt::print("{}", summary(*topology, result, terminal_width()));
+    say("{}", summary(*topology, result, terminal_width()));
   }
-  return exit_code(result);
+  return result.log_error.empty() ? exit_code(result) : std::max<int>(fault, exit_code(result));
 }
 
 }  // namespace stagecraft::tools

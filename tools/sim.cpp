@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "actors/runtime.hpp"
 #include "tools/commands.hpp"
 #include "tools/open_topology.hpp"
+#include "tools/output.hpp"
 #include "tools/report.hpp"
 #include "transport/real_disk.hpp"
 
@@ -16,15 +18,15 @@ namespace {
 // One line per seed of a range, the whole summary of a single one.
 void print(const SimOptions& options, const Topology& topology, const RunResult& result, std::uint64_t seed) {
   if (options.file.json) {
-    fmt::print("{}\n", to_json(topology, result, seed));
+    say("{}\n", to_json(topology, result, seed));
   } else if (options.first_seed == options.last_seed) {
-    fmt::print("seed {}\n{}{}\n  event hash {:016x} of {} events\n", seed, describe_job(topology, plan_job(topology)),
-               summary(topology, result, terminal_width()), result.event_hash, result.events);
+    say("seed {}\n{}{}\n  event hash {:016x} of {} events\n", seed, describe_job(topology, plan_job(topology)),
+        summary(topology, result, terminal_width()), result.event_hash, result.events);
   } else {
     const bool fine = result.violations.empty() && result.ending == Ending::done;
-    fmt::print("seed {}  iteration {}  weights {}  events {:016x}{}\n", seed,
-               format(median_time(result, &IterationReport::time)), result.weights_sha256.substr(0, 16),
-               result.event_hash, fine ? "" : "  " + result.reason);
+    say("seed {}  iteration {}  weights {}  events {:016x}{}\n", seed,
+        format(median_time(result, &IterationReport::time)), result.weights_sha256.substr(0, 16), result.event_hash,
+        fine ? "" : "  " + result.reason);
   }
   std::fflush(stdout);
 }
@@ -36,7 +38,7 @@ const std::string simulated_trace = simulated_folder + "/trace.json";
 bool keep_trace(World& world, Disk& disk, const std::string& file, RunResult& result) {
   const auto trace = world.disk().read(simulated_trace);
   const DiskStatus error = trace ? disk.write_whole(file, trace.value()) : trace.error();
-  if (error) fmt::print(stderr, "{}\n", error->text());
+  if (error) complain("{}\n", error->text());
   result.trace = file;
   return !error;
 }
@@ -46,6 +48,11 @@ bool keep_trace(World& world, Disk& disk, const std::string& file, RunResult& re
 int sim_command(const SimOptions& options) {
   const auto topology = open_topology(options.file);
   if (!topology) return bad_input;
+  std::error_code ignored;
+  if (!options.trace.empty() && std::filesystem::equivalent(options.trace, options.file.file, ignored)) {
+    complain("--trace {}: this is the topology file; name another file\n", options.trace);
+    return bad_input;
+  }
   const auto disk = std::make_shared<RealDisk>();
   int code = done;
   for (std::uint64_t seed = options.first_seed;; ++seed) {
@@ -60,7 +67,7 @@ int sim_command(const SimOptions& options) {
     try {
       result = run_job(*world, *topology, run);
     } catch (const CannotStart& problem) {
-      fmt::print(stderr, "{}: {}\n", topology->file, problem.what());
+      complain("{}: {}\n", topology->file, problem.what());
       return bad_input;
     }
     if (!options.trace.empty() && !keep_trace(*world, *disk, options.trace, result)) return bad_input;

@@ -103,6 +103,10 @@ std::vector<std::string> RealDisk::glob(const std::string& pattern) {
 }
 
 DiskResult<std::string> RealDisk::read(const std::string& path) {
+  // A device never ends, a pipe waits for its writer: neither is a file to read whole.
+  struct stat there = {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+    return DiskError{"read", path, EINVAL, "it is no regular file", "copy it to one first"};
   File file(path, O_RDONLY);
   if (!file.is_open()) return disk_error("read", path, errno);
   std::string text;

@@ -56,6 +56,43 @@ TEST(WorkedExample, a_slow_first_link_costs_what_the_simulator_says) {
   }
 }
 
+// What is simulated is what runs: with scarce credits, slow links in one direction or both, chunks, and memory.
+TEST(VirtualWorld, takes_the_time_and_the_memory_that_the_plan_forecasts) {
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    Entropy draw(seed, "forecast");
+    const std::uint64_t stages = draw.between(2, 5), chunks = draw.between(1, 2);
+    const char* one_chunk[] = {"gpipe", "1f1b"};
+    const char* two_chunks[] = {"interleaved", "bfs"};
+    std::vector<std::string> overrides = {
+        "job.iterations=6",  // bodies run at the start or at the end of their operator: six tries to meet the peak
+        "model.layers=10",
+        fmt::format("pipeline.stages={}", stages),
+        fmt::format("pipeline.chunks={}", chunks),
+        fmt::format("pipeline.schedule={}", (chunks == 1 ? one_chunk : two_chunks)[draw.below(2)]),
+        fmt::format("pipeline.dispatch={}", draw.below(2) == 0 ? "static" : "reactive"),
+        fmt::format("training.micro_batches={}", draw.between(1, 9)),
+        fmt::format("links.defaults.credits={}", draw.between(1, 4)),
+        fmt::format("links.defaults.latency={}ms", draw.below(4) * 7),
+        fmt::format("links.defaults.occupancy={}ms", draw.below(3) * 5),
+        fmt::format("links.overrides=[{{between: [0, 1], direction: forward, latency: {}ms, bandwidth: 1GB/s}}]",
+                    draw.below(3) * 30),
+        "nodes.0.devices.0.costs.activation=64MiB",
+        "nodes.0.devices.0.costs.weight_activation=96MiB",
+        "nodes.0.devices.0.costs.boundary=16MiB",
+        "nodes.0.devices.0.costs.parameters=32MiB"};
+    const Topology topology = load(emulated_file(), overrides);
+    const JobPlan plan = plan_job(topology);
+    const RunResult result = run_virtual(topology, {seed, {}, {}});
+    const std::string what = fmt::format("seed {}: {}", seed, fmt::join(overrides, " "));
+    ASSERT_TRUE(sound(result)) << what << "\n" << result.reason;
+    for (const IterationReport& r : result.iterations) EXPECT_EQ(r.time, plan.replicas[0].forecast.makespan) << what;
+    for (const StageMemory& m : result.memory)
+      EXPECT_NEAR(static_cast<double>(m.peak.value), static_cast<double>(m.planned.value),
+                  0.1 * static_cast<double>(m.planned.value))
+          << what << "\nstage " << m.place.stage.value;
+  }
+}
+
 // B42
 TEST(VirtualWorld, A_stage_starts_when_its_input_is_there) {
   const RunResult result = run_virtual(worked_example({"job.iterations=1"}));
