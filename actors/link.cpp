@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "config/load_topology.hpp"
 #include "planning/bug.hpp"
 #include "planning/link_machine.hpp"
 
@@ -79,12 +80,7 @@ struct LinkState {
   void on(const LinkWiring& x) {
     stage = x.stage;
     peer = x.peer;
-    LinkCost cost;
-    for (const LinkSpec& link : job->topology.links.links)
-      if (((link.from == own_stage() && link.to == far_stage()) ||
-           (link.from == far_stage() && link.to == own_stage())) &&
-          link.direction.value_or(outgoing()) == outgoing())
-        cost = link.cost;
+    const LinkCost cost = link_cost(job->topology, own_stage(), far_stage(), outgoing());
     const bool crosses =
         job->topology.seat({own_stage(), replica}).node != job->topology.seat({far_stage(), replica}).node;
     arrivals = std::make_unique<MailboxArrivals>(peer);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/load_topology.hpp"
 #include "model/digest.hpp"
 #include "model/llama.hpp"
 #include "planning/bug.hpp"
@@ -112,13 +113,7 @@ std::vector<LinkCost> link_costs(const Topology& topology, Direction direction) 
   const std::uint32_t stages = topology.pipeline.stages;
   std::vector<LinkCost> costs;
   for (std::uint32_t b = 0; b + 1 < stages * topology.pipeline.chunks; ++b) {
-    LinkCost cost;
-    const StageId lower{b % stages}, upper{(b + 1) % stages};
-    for (const LinkSpec& link : topology.links.links)
-      if (((link.from == lower && link.to == upper) || (link.from == upper && link.to == lower)) &&
-          link.direction.value_or(direction) == direction)
-        cost = link.cost;
-    costs.push_back(cost);
+    costs.push_back(link_cost(topology, StageId{b % stages}, StageId{(b + 1) % stages}, direction));
   }
   return costs;
 }
