@@ -8,7 +8,10 @@
 
 namespace stagecraft {
 
-using namespace coordinator_effect;
+using coordinator_effect::AskAll;
+using coordinator_effect::Broadcast;
+using coordinator_effect::Commit;
+using coordinator_effect::End;
 
 namespace {
 

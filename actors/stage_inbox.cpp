@@ -50,8 +50,11 @@ std::vector<HeldMessages::Message> HeldMessages::take(Key key) {
   std::vector<Message> now;
   std::vector<std::pair<Key, Message>> later;
   for (auto& [k, message] : held_) {
-    if (k == key) now.push_back(std::move(message));
-    if (k > key) later.emplace_back(k, std::move(message));
+    if (k == key) {
+      now.push_back(std::move(message));
+    } else if (k > key) {
+      later.emplace_back(k, std::move(message));
+    }
   }
   held_ = std::move(later);
   return now;

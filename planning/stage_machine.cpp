@@ -7,8 +7,15 @@
 
 namespace stagecraft {
 
-using namespace stage_event;
-using namespace stage_effect;
+using stage_effect::Accumulated;
+using stage_effect::Adopt;
+using stage_effect::Arm;
+using stage_effect::Emit;
+using stage_effect::Start;
+using stage_event::Arrived;
+using stage_event::Choose;
+using stage_event::Finished;
+using stage_event::Wanted;
 
 StageMachine::StageMachine(StagePlan plan)
     : plan_(std::move(plan)),
