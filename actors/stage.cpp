@@ -99,7 +99,8 @@ struct StageActorState {
   template <class Message>
   bool current(Message& x) {
     if (x.key == key && running) return true;
-    if (x.key >= key) held.hold(x.key, std::move(x));
+    const Key of = x.key;
+    if (of >= key) held.hold(of, std::move(x));
     return false;
   }
   void on(const Open& x) {
@@ -137,7 +138,7 @@ struct StageActorState {
         if (!m->is_alias(g)) out.parts[g] = m->owned_parameters(g);
     });
   }
-  void share_parameters(std::map<GroupId, Tensor> own) {
+  void share_parameters(const std::map<GroupId, Tensor>& own) {
     if (alone()) return begin_iteration();
     for (std::uint32_t q = 0; q < wiring.replicas.size(); ++q)
       if (q != place.replica.value)
@@ -148,8 +149,10 @@ struct StageActorState {
   }
   void on(ParameterParts&& x) {
     if (x.key < key) return;
-    if (x.key > key || running || !parts.contains(place.replica)) return held.hold(x.key, std::move(x));
-    parts[x.from] = std::move(x);
+    const Key of = x.key;
+    if (of > key || running || !parts.contains(place.replica)) return held.hold(of, std::move(x));
+    const ReplicaId from = x.from;
+    parts[from] = std::move(x);
     maybe_gather();
   }
   void maybe_gather() {
@@ -358,7 +361,7 @@ struct StageActorState {
         post(self, job->world, wiring.coordinator, Joined{place});
         return;
       case Service::step:
-        return share_parameters(std::move(flight.outcome->parts));
+        return share_parameters(flight.outcome->parts);
       case Service::gather:
         return begin_iteration();
       case Service::reduce: {

@@ -84,10 +84,10 @@ class Simulation {
   }
 
  private:
-  void push(Instant at, StageId stage, StageEvent what, bool last = false) {
+  void push(Instant at, StageId stage, const StageEvent& what, bool last = false) {
     const std::uint64_t n = sequence_++;
     const bool eager = in_.disturbance.eager;
-    queue_.push({at, last && !eager, eager ? keyed(in_.disturbance.seed, n) : n, stage, std::move(what)});
+    queue_.push({at, last && !eager, eager ? keyed(in_.disturbance.seed, n) : n, stage, what});
   }
   Duration draw(Duration most) { return Duration(draws_.below(static_cast<std::uint64_t>(most.count()) + 1)); }
   Duration delay() { return draw(in_.disturbance.message_delay); }

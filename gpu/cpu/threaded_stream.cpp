@@ -18,7 +18,7 @@ constexpr int niceness = 5;
 
 class ThreadedStream final : public Stream {
  public:
-  ThreadedStream(std::string name, const Clock& clock, Completions& completions)
+  ThreadedStream(const std::string& name, const Clock& clock, Completions& completions)
       : clock_(clock), completions_(completions), thread_([this] { run(); }) {
     pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
   }
@@ -85,8 +85,8 @@ class ThreadedStream final : public Stream {
 
 }  // namespace
 
-std::unique_ptr<Stream> make_threaded_stream(std::string name, const Clock& clock, Completions& completions) {
-  return std::make_unique<ThreadedStream>(std::move(name), clock, completions);
+std::unique_ptr<Stream> make_threaded_stream(const std::string& name, const Clock& clock, Completions& completions) {
+  return std::make_unique<ThreadedStream>(name, clock, completions);
 }
 
 }  // namespace stagecraft
