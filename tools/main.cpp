@@ -13,10 +13,9 @@
 #include "tools/commands.hpp"
 #include "tools/output.hpp"
 
-namespace {
+namespace stagecraft::tools {
 
-using namespace stagecraft;
-using namespace stagecraft::tools;
+namespace {
 
 void add_file_options(CLI::App& verb, FileOptions& options) {
   verb.add_option("FILE", options.file, "topology file (docs/topology.md)")->required();
@@ -95,8 +94,6 @@ int command(int argc, char** argv) {
   return code;
 }
 
-}  // namespace
-
 // Descriptors 0 to 2 that are closed would go to the next file that is opened.
 void fill_standard_descriptors() {
   int descriptor = 0;
@@ -106,15 +103,20 @@ void fill_standard_descriptors() {
   if (descriptor > STDERR_FILENO) close(descriptor);
 }
 
+}  // namespace
+
+}  // namespace stagecraft::tools
+
 int main(int argc, char** argv) {
-  fill_standard_descriptors();
+  using stagecraft::tools::complain;
+  stagecraft::tools::fill_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of the write, no death
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    const int code = command(argc, argv);
-    if (output_is_sound() || code != done) return code;
+    const int code = stagecraft::tools::command(argc, argv);
+    if (stagecraft::tools::output_is_sound() || code != stagecraft::tools::done) return code;
     complain("standard output can't be written to: what was printed is not complete\n");
-    return fault;
+    return stagecraft::tools::fault;
   } catch (const stagecraft::Bug& e) {
     complain("this is a bug in stagecraft: {}\n", e.what());
   } catch (const std::exception& e) {
