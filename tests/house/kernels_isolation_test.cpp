@@ -1,5 +1,5 @@
 // Code compiled for AVX2 must not leak: a weak symbol of that object (an inline function, a template of the standard
-// library) could be the copy that the linker keeps for everybody, and an older CPU would meet it anywhere.
+// the library) could be the copy that the linker keeps for everybody, and an older CPU would meet it anywhere.
 #include <algorithm>
 #include <array>
 #include <cstdio>
