@@ -28,6 +28,8 @@ struct Job {
   StageId stage_of(ChunkId chunk) const { return {chunk.value % topology.pipeline.stages}; }
   ChunkId last_chunk() const { return {total_chunks() - 1}; }
   const StagePlan& plan_of(Place place) const { return plan.replicas[place.replica.value].stages[place.stage.value]; }
+  /// When something that was due happened: emulated devices in real time report due times, free of late timers.
+  Instant event_time(Instant due) const { return topology.emulated() && !world.is_virtual() ? due : world.now(); }
   /// Every place, by replica, then stage.
   std::vector<Place> places() const {
     std::vector<Place> all;

@@ -125,7 +125,7 @@ struct LinkState {
     const auto op_kind = x.direction == Direction::forward ? OperatorKind::forward : OperatorKind::backward_input;
     tell(self, recorder,
          Event{kind,
-               job->topology.emulated() ? x.due : job->world.now(),
+               job->event_time(x.due),
                {},
                Place{own_stage(), replica},
                x.key,

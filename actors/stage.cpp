@@ -204,8 +204,8 @@ struct StageActorState {
     if (!current(x)) return;
     if (!x.value.empty()) x.value.buffer()->charge_to(arena);
     packings[x.micro_batch] = x.packing;
-    note(EventKind::arrived, job->topology.emulated() ? x.due : job->world.now(), {},
-         Operator{kind_of(x.direction), x.to, x.micro_batch}, x.direction);
+    note(EventKind::arrived, job->event_time(x.due), {}, Operator{kind_of(x.direction), x.to, x.micro_batch},
+         x.direction);
     if (inbox.add(x)) act(stage_event::Arrived{x.to, x.direction, x.micro_batch});
   }
   static OperatorKind kind_of(Direction d) {
