@@ -105,12 +105,13 @@ std::string training(const TrainingSpec& t) {
   constexpr std::array<std::string_view, 3> rate_names{"constant", "cosine", "linear"};  // by RateSchedule
   const OptimizerSpec& o = t.optimizer;
   std::string out = fmt::format(
-      "training:\n  micro_batches: {}\n  logical_shards: {}\n  optimizer:\n    kind: adamw\n    learning_rate: {}\n    "
+      "training:\n  micro_batches: {}\n  logical_shards: {}\n  kernels: {}\n  optimizer:\n    kind: adamw\n    "
+      "learning_rate: {}\n    "
       "beta1: {}\n    beta2: {}\n    epsilon: {}\n    weight_decay: {}\n    clip: {}\n    schedule:\n      kind: {}\n  "
       "    "
       "warmup_steps: {}\n",
-      t.micro_batches, t.logical_shards, o.learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay, o.clip,
-      rate_names.at(static_cast<std::size_t>(o.schedule)), o.warmup_steps);
+      t.micro_batches, t.logical_shards, name_of(t.kernels), o.learning_rate, o.beta1, o.beta2, o.epsilon,
+      o.weight_decay, o.clip, rate_names.at(static_cast<std::size_t>(o.schedule)), o.warmup_steps);
   if (o.schedule != RateSchedule::constant) out += fmt::format("      final_fraction: {}\n", o.final_fraction);
   return out;
 }
@@ -167,6 +168,8 @@ std::string describe(const Topology& t) {
   out +=
       fmt::format("timeouts:\n  operation: {}\n  iteration: {}\n  stage: {}\n  node: {}\n", exact(t.timeouts.operation),
                   exact(t.timeouts.iteration), exact(t.timeouts.stage), exact(t.timeouts.node));
+  out += fmt::format("checkpoint:\n  dir: {}\n  every: {}\n  keep: {}\n", text_of(t.checkpoint.dir), t.checkpoint.every,
+                     t.checkpoint.keep);
   return out + fmt::format("output:\n  dir: {}\n", text_of(t.output.dir));
 }
 

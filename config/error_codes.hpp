@@ -75,6 +75,7 @@ enum class ErrorCode : std::uint16_t {
   few_credits = 259,
   warmup_above_work = 260,
   rate_never_reached = 261,
+  relaxed_consistency = 262,
 };
 
 enum class Severity : std::uint8_t {

@@ -129,6 +129,11 @@ constexpr ErrorPage pages[] = {
     {rate_never_reached, warning, "The warm-up of the learning rate is longer than the run.",
      "The rate grows from 0 during `warmup_steps` iterations; the run ends before it is reached.",
      "job: { iterations: 10 }\ntraining: { optimizer: { schedule: { kind: cosine, warmup_steps: 100 } } }"},
+    {relaxed_consistency, warning, "The matrix products are a library's: the bits are not promised.",
+     "`kernels: onednn` is faster, but the library picks its order of additions from the shapes, its version and the "
+     "CPU. A run that is repeated in the same place gives the same bits; another CPU, another version or another size "
+     "of the micro-batches may not. A checkpoint remembers the kernels, and is continued with the same ones only.",
+     "training: { micro_batches: 8, kernels: onednn }   # kernels: exact"},
 };
 
 }  // namespace

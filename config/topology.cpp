@@ -4,6 +4,8 @@
 
 namespace stagecraft {
 
+std::string_view name_of(KernelKind kernels) { return kernels == KernelKind::exact ? "exact" : "onednn"; }
+
 Topology::Seat Topology::seat(Place place) const {
   STAGECRAFT_ASSERT(place.stage.value < pipeline.stages && place.replica.value < pipeline.replicas,
                     "stage {} of replica {} in a pipeline of {} stages and {} replicas", place.stage.value,

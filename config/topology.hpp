@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planning/cost.hpp"
@@ -57,9 +58,18 @@ struct OptimizerSpec {  ///< AdamW
   double final_fraction = 0.1;     ///< of the learning rate, at the last iteration (cosine, linear)
 };
 
+/// Whose matrix products a cpu device runs.
+enum class KernelKind : std::uint8_t {
+  exact,   ///< ours: the same bits on every CPU, whatever the shapes
+  onednn,  ///< the library's: faster, and the same bits only at equal shapes, library and CPU (relaxed consistency)
+};
+
+std::string_view name_of(KernelKind kernels);
+
 struct TrainingSpec {
   std::uint32_t micro_batches = 1;   ///< per iteration, over all replicas
   std::uint32_t logical_shards = 1;  ///< a power of two; part of the job's identity
+  KernelKind kernels = KernelKind::exact;
   OptimizerSpec optimizer;
 };
 
@@ -107,6 +117,12 @@ struct TimeoutsSpec {
   Duration node{};       ///< the end of a run: everything gone
 };
 
+struct CheckpointSpec {
+  std::string dir = "checkpoints";  ///< a job keeps its own in <dir>/<job.name>
+  std::uint32_t every = 0;          ///< iterations between two; 0: only when the run is stopped
+  std::uint32_t keep = 3;           ///< the newest ones that stay
+};
+
 struct OutputSpec {
   std::string dir = "stagecraft-runs";  ///< where a run keeps its event log and trace
 };
@@ -121,6 +137,7 @@ struct Topology {
   std::vector<NodeSpec> nodes;
   LinksSpec links;
   TimeoutsSpec timeouts;
+  CheckpointSpec checkpoint;
   OutputSpec output;
 
   /// The device of a stage actor: devices in file order, stages of replica 0 first.

@@ -1,4 +1,4 @@
-// The sections job, timeouts and output, and what several sections share.
+// The sections job, timeouts, checkpoint and output, and what several sections share.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,6 +95,15 @@ void read_timeouts(Section& root, TopologyDraft& draft, Report& report) {
     before = std::move(field);
   }
   timeouts.finish();
+}
+
+void read_checkpoint(Section& root, TopologyDraft& draft, Report& report) {
+  Section checkpoint = root.section("checkpoint", false);
+  CheckpointSpec& spec = draft.topology.checkpoint;
+  spec.dir = read_line(checkpoint, "dir", 4096, spec.dir, report).value;
+  spec.every = checkpoint.integer<std::uint32_t>("every", 0, 1'000'000'000, spec.every).value;
+  spec.keep = checkpoint.integer<std::uint32_t>("keep", 1, 1'000'000, spec.keep).value;
+  checkpoint.finish();
 }
 
 void read_output(Section& root, TopologyDraft& draft, Report& report) {

@@ -44,6 +44,22 @@ void read_optimizer(Section& training, TopologyDraft& draft, Report& report) {
   optimizer.finish();
 }
 
+void read_kernels(Section& training, TopologyDraft& draft, Report& report) {
+  const auto kernels = training.choice<KernelKind>(
+      "kernels", {{"exact", KernelKind::exact}, {"onednn", KernelKind::onednn}}, KernelKind::exact);
+  draft.topology.training.kernels = kernels.value;
+  if (!kernels || kernels.value == KernelKind::exact) return;
+  if (draft.kind == DeviceKind::emulated) {
+    report.add(ErrorCode::unused_key, kernels.at, kernels.path,
+               "expected no kernels on emulated devices, which compute nothing, got onednn; remove the key");
+    draft.topology.training.kernels = KernelKind::exact;
+    return;
+  }
+  report.add(ErrorCode::relaxed_consistency, kernels.at, kernels.path,
+             "expected exact, got onednn: losses and weights stay the same only at equal shapes, library and CPU; take "
+             "exact to keep the bits everywhere");
+}
+
 void check_shards(TopologyDraft& draft, Report& report) {
   auto& shards = draft.logical_shards;
   const auto& replicas = draft.replicas;
@@ -100,6 +116,7 @@ void read_training(Section& root, TopologyDraft& draft, Report& report) {
   draft.micro_batches = training.integer<std::uint32_t>("micro_batches", 1, 65536);
   draft.logical_shards = training.integer<std::uint32_t>("logical_shards", 1, 65536, 1);
   draft.topology.training.micro_batches = draft.micro_batches.value;
+  read_kernels(training, draft, report);
   read_optimizer(training, draft, report);
   training.finish();
 }

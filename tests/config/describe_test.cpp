@@ -52,10 +52,12 @@ links:
     - { between: [0, 1], latency: 7ns, direction: forward }
     - { between: [2, 0], occupancy: 3ms, bandwidth: unlimited }
 timeouts: { operation: 1.5s, iteration: 2s, stage: 1m, node: 1h }
+checkpoint: { dir: "./check points", every: 7, keep: 2 }
 output: { dir: "./out put" }
 )";
   expect_round_trip(load(text));
   expect_round_trip(load(text, {"training.optimizer.schedule.kind=constant"}));
+  expect_round_trip(load(text, {"training.kernels=onednn"}));
 }
 TEST(Describe, emulated_costs_and_links_load_back) {
   const Topology t =

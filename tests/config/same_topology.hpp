@@ -47,6 +47,7 @@ inline void expect_same(const DataSpec& a, const DataSpec& b) {
 inline void expect_same(const TrainingSpec& a, const TrainingSpec& b) {
   EXPECT_EQ(a.micro_batches, b.micro_batches);
   EXPECT_EQ(a.logical_shards, b.logical_shards);
+  EXPECT_EQ(a.kernels, b.kernels);
   const OptimizerSpec &x = a.optimizer, &y = b.optimizer;
   EXPECT_EQ(x.learning_rate, y.learning_rate);
   EXPECT_EQ(x.beta1, y.beta1);
@@ -112,6 +113,9 @@ inline void expect_same(const Topology& a, const Topology& b) {
   EXPECT_EQ(a.timeouts.iteration, b.timeouts.iteration);
   EXPECT_EQ(a.timeouts.stage, b.timeouts.stage);
   EXPECT_EQ(a.timeouts.node, b.timeouts.node);
+  EXPECT_EQ(a.checkpoint.dir, b.checkpoint.dir);
+  EXPECT_EQ(a.checkpoint.every, b.checkpoint.every);
+  EXPECT_EQ(a.checkpoint.keep, b.checkpoint.keep);
   EXPECT_EQ(a.output.dir, b.output.dir);
 }
 

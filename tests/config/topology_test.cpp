@@ -34,6 +34,10 @@ TEST(Topology, a_file_with_the_least_keys_gets_every_default) {
   EXPECT_EQ(t.timeouts.operation, 60s);
   EXPECT_EQ(t.timeouts.node, 360s);
   EXPECT_FALSE(t.links.credits);
+  EXPECT_EQ(t.training.kernels, KernelKind::exact);
+  EXPECT_EQ(t.checkpoint.dir, "checkpoints");
+  EXPECT_EQ(t.checkpoint.every, 0U);
+  EXPECT_EQ(t.checkpoint.keep, 3U);
   EXPECT_EQ(t.output.dir, "stagecraft-runs");
   ASSERT_TRUE(t.data);
   EXPECT_EQ(t.data->sources.at(0).exclude, (std::vector<std::string>{"*.dat", "*.u8"}));
@@ -187,9 +191,22 @@ TEST(Topology, what_will_come_later_is_refused_with_what_there_is_now) {
                    {"gpipe, 1f1b, interleaved, bfs", schedule});
   }
   expect_refused(pipeline("stages: 4\n  dispatch: follow"), "t.yaml:16:13: SC0221", {"static, reactive"});
-  expect_refused(plus("checkpoint: { dir: x }"), "t.yaml:19:1: SC0221", {"checkpoint"});
   expect_refused(links("{ between: [0, 1], ordered: true }"), "t.yaml:19:41: SC0221", {"ordered"});
   expect_refused(with(cpu_file, "kind: cpu", "kind: cuda"), "t.yaml:18:23: SC0221", {"cpu, emulated"});
+}
+TEST(Topology, a_section_checkpoint_says_where_and_how_often) {
+  const Topology t = load(plus("checkpoint: { dir: here, every: 50, keep: 1 }"));
+  EXPECT_EQ(t.checkpoint.dir, "here");
+  EXPECT_EQ(t.checkpoint.every, 50U);
+  EXPECT_EQ(t.checkpoint.keep, 1U);
+  expect_refused(plus("checkpoint: { keep: 0 }"), "t.yaml:19:21: SC0118", {"from 1", "got '0'"});
+}
+TEST(Topology, kernels_of_a_library_earn_a_warning_about_the_bits) {
+  const std::string text = with(cpu_file, "shards: 4", "shards: 4\n  kernels: onednn");
+  expect_warned(text, "t.yaml:14:12: SC0262", {"warning: ", "exact", "onednn"});
+  EXPECT_EQ(load(text).training.kernels, KernelKind::onednn);
+  expect_refused(with(cpu_file, "shards: 4", "shards: 4\n  kernels: fast"), "t.yaml:14:12: SC0121", {"exact, onednn"});
+  EXPECT_EQ(load(emulated_file, {"training.kernels=onednn"}).training.kernels, KernelKind::exact);
 }
 TEST(Topology, costs_on_a_cpu_device_are_refused) {
   expect_refused(with(cpu_file, "memory: 2GiB", "memory: 2GiB, costs: { forward: 1ms }"), "t.yaml:18:52: SC0222");
