@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "gpu/arena.hpp"
@@ -50,12 +51,30 @@ struct StepFactors {
   float bias1 = 1, bias2 = 1;  ///< 1 / (1 - beta^step)
 };
 
+/// One named parameter: where it lies in its group.
+struct ParameterInfo {
+  std::string name;
+  GroupId group;
+  std::size_t offset = 0;  ///< elements from the start of the group
+  std::vector<std::size_t> shape;
+
+  std::size_t elements() const {
+    std::size_t product = 1;
+    for (std::size_t extent : shape) product *= extent;
+    return product;
+  }
+  /// Gains of norms are vectors; weight decay leaves them alone.
+  bool decays() const { return shape.size() > 1; }
+};
+
 class Arithmetic {
  public:
   virtual ~Arithmetic() = default;
 
   virtual std::uint32_t layers() const = 0;
   virtual bool tied() const = 0;
+  /// All parameters in model order, by global names. A tied model lists its table once, as the embedding.
+  virtual const std::vector<ParameterInfo>& parameters() const = 0;
   virtual std::size_t elements(GroupId group) const = 0;
   /// The grid on which replicas own a group's elements, anchored at the group's start.
   virtual std::size_t block_elements() const = 0;

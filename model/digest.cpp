@@ -39,7 +39,11 @@ Tensor make(Arena& arena, std::uint64_t value, Bytes charged) {
 
 DigestArithmetic::DigestArithmetic(std::uint32_t layers, bool tied, std::uint64_t seed, const CostTable& costs,
                                    std::uint32_t stage_layers)
-    : layers_(layers), tied_(tied), seed_(seed), costs_(costs), stage_layers_(std::max(stage_layers, 1U)) {}
+    : layers_(layers), tied_(tied), seed_(seed), costs_(costs), stage_layers_(std::max(stage_layers, 1U)) {
+  for (std::uint32_t g = 0; g < groups(); ++g)
+    if (!tied_ || GroupId{g} != head_group())
+      parameters_.push_back({"digest." + std::to_string(g), {g}, 0, {2 * blocks_per_group}});
+}
 
 Bytes DigestArithmetic::charged(GroupId group, std::size_t count) const {
   if (!is_block(group.value)) return {};

@@ -18,6 +18,8 @@ class DigestArithmetic final : public Arithmetic {
 
   std::uint32_t layers() const override { return layers_; }
   bool tied() const override { return tied_; }
+  /// One per group, `digest.<group>`.
+  const std::vector<ParameterInfo>& parameters() const override { return parameters_; }
   std::size_t elements(GroupId) const override { return 2 * blocks_per_group; }
   std::size_t block_elements() const override { return 2; }
   Bytes charged(GroupId group, std::size_t elements) const override;
@@ -45,6 +47,7 @@ class DigestArithmetic final : public Arithmetic {
   std::uint64_t seed_;
   CostTable costs_;
   std::uint32_t stage_layers_;
+  std::vector<ParameterInfo> parameters_;
 };
 
 }  // namespace stagecraft

@@ -40,4 +40,8 @@ DiskError disk_error(std::string doing, std::string path, int code) {
   return {std::move(doing), std::move(path), code, std::generic_category().message(code), hint_for(code)};
 }
 
+DiskError taken_name(std::string from, const std::string& to) {
+  return {"rename", std::move(from), EEXIST, "'" + to + "' is there already", "move it away or choose another name"};
+}
+
 }  // namespace stagecraft

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 namespace stagecraft {
 namespace {
@@ -56,6 +57,19 @@ class File {
     return 0;
   }
 
+  // Fewer than asked for at the end of the file only.
+  int read_at(std::uint64_t offset, std::span<char> into, std::size_t& used) {
+    for (used = 0; used < into.size();) {
+      const ::ssize_t n =
+          ::pread(descriptor_, into.data() + used, into.size() - used, static_cast<off_t>(offset + used));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return errno;
+      if (n == 0) break;
+      used += static_cast<std::size_t>(n);
+    }
+    return 0;
+  }
+
   int sync() { return ::fsync(descriptor_) == 0 ? 0 : errno; }
 
   int close() {
@@ -67,12 +81,13 @@ class File {
   int descriptor_;
 };
 
-// Makes a rename survive a power cut.
-int sync_folder_of(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
+// Makes the names in a folder survive a power cut.
+int sync_names(const std::string& folder) {
   File file(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
   return file.is_open() ? file.sync() : errno;
 }
+
+int sync_folder_of(const std::string& path) { return sync_names(std::filesystem::path(path).parent_path().string()); }
 
 int write_and_sync(const std::string& path, std::string_view text) {
   File file(path, O_WRONLY | O_CREAT | O_TRUNC);
@@ -85,6 +100,47 @@ int write_and_sync(const std::string& path, std::string_view text) {
 bool is_folder(const std::string& path) {
   struct stat about {};
   return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+// A device never ends, a pipe waits for its writer: neither is a file to read, or to replace.
+bool is_irregular(const std::string& path) {
+  struct stat about {};
+  return ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode);
+}
+
+DiskError irregular_to_read(const std::string& path) {
+  return {"read", path, EINVAL, "it is no regular file", "copy it to one first"};
+}
+
+DiskError irregular_to_write(const std::string& path) {
+  return {"write", path, EEXIST, "something is there that is no regular file", "name another file"};
+}
+
+class RealFileWriter final : public FileWriter {
+ public:
+  explicit RealFileWriter(const std::string& path) : path_(path), file_(path, O_WRONLY | O_CREAT | O_TRUNC) {}
+  bool is_open() const { return file_.is_open(); }
+
+  DiskStatus write(std::string_view bytes) override { return status(file_.write_all(bytes)); }
+  DiskStatus finish() override {
+    if (const int code = file_.sync()) return status(code);
+    return status(file_.close());
+  }
+
+ private:
+  DiskStatus status(int code) const { return code == 0 ? DiskStatus{} : disk_error("write", path_, code); }
+
+  std::string path_;
+  File file_;
+};
+
+// Never onto something that is there. Not every file system knows how to promise it; there, a look before has to do.
+int rename_onto_nothing(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  struct stat about {};
+  if (::lstat(to.c_str(), &about) == 0) return EEXIST;
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -103,10 +159,7 @@ std::vector<std::string> RealDisk::glob(const std::string& pattern) {
 }
 
 DiskResult<std::string> RealDisk::read(const std::string& path) {
-  // A device never ends, a pipe waits for its writer: neither is a file to read whole.
-  struct stat there = {};
-  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
-    return DiskError{"read", path, EINVAL, "it is no regular file", "copy it to one first"};
+  if (is_irregular(path)) return irregular_to_read(path);
   File file(path, O_RDONLY);
   if (!file.is_open()) return disk_error("read", path, errno);
   std::string text;
@@ -114,11 +167,41 @@ DiskResult<std::string> RealDisk::read(const std::string& path) {
   return text;
 }
 
+DiskResult<std::size_t> RealDisk::read_at(const std::string& path, std::uint64_t offset, std::span<char> into) {
+  if (is_irregular(path)) return irregular_to_read(path);
+  File file(path, O_RDONLY);
+  if (!file.is_open()) return disk_error("read", path, errno);
+  std::size_t used = 0;
+  if (const int code = file.read_at(offset, into, used)) return disk_error("read", path, code);
+  return used;
+}
+
+DiskResult<std::vector<DiskEntry>> RealDisk::list(const std::string& folder) {
+  std::error_code error;
+  std::vector<DiskEntry> entries;
+  std::filesystem::directory_iterator at(folder.empty() ? "." : folder, error), end;
+  for (; !error && at != end; at.increment(error)) {
+    std::error_code unknown;  // of one entry: it has gone meanwhile, or points nowhere
+    DiskEntry entry{at->path().filename().string(), at->is_directory(unknown), 0};
+    if (at->is_regular_file(unknown)) entry.bytes = at->file_size(unknown);
+    if (unknown) entry.bytes = 0;
+    entries.push_back(std::move(entry));
+  }
+  if (error) return disk_error("list", folder, error.value());
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return entries;
+}
+
 DiskStatus RealDisk::make_directories(const std::string& path) {
+  std::vector<std::string> made;  // those that are missing, the deepest first
+  for (std::filesystem::path above = path; !above.empty() && !is_folder(above.string()); above = above.parent_path())
+    if (above.has_filename()) made.push_back(above.string());
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (!error && !is_folder(path)) error = std::make_error_code(std::errc::file_exists);
   if (error) return disk_error("make folder", path, error.value());
+  for (const std::string& folder : made)
+    if (const int code = sync_folder_of(folder)) return disk_error("make folder", path, code);
   return std::nullopt;
 }
 
@@ -131,10 +214,7 @@ DiskStatus RealDisk::append(const std::string& path, std::string_view text) {
 }
 
 DiskStatus RealDisk::write_whole(const std::string& path, std::string_view text) {
-  // A rename would put a file in the place of a device or a pipe.
-  struct stat there = {};
-  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
-    return DiskError{"write", path, EEXIST, "something is there that is no regular file", "name another file"};
+  if (is_irregular(path)) return irregular_to_write(path);
   const std::string partial = path + ".partial";
   int code = write_and_sync(partial, text);
   if (code == 0 && std::rename(partial.c_str(), path.c_str()) != 0) code = errno;
@@ -143,6 +223,32 @@ DiskStatus RealDisk::write_whole(const std::string& path, std::string_view text)
     return disk_error("write", path, code);
   }
   if ((code = sync_folder_of(path)) != 0) return disk_error("write", path, code);
+  return std::nullopt;
+}
+
+DiskResult<std::unique_ptr<FileWriter>> RealDisk::create(const std::string& path) {
+  if (is_irregular(path)) return irregular_to_write(path);
+  auto writer = std::make_unique<RealFileWriter>(path);
+  if (!writer->is_open()) return disk_error("write", path, errno);
+  return DiskResult<std::unique_ptr<FileWriter>>(std::move(writer));
+}
+
+DiskStatus RealDisk::rename(const std::string& from, const std::string& to) {
+  const int code = rename_onto_nothing(from, to);
+  if (code == EEXIST || code == ENOTEMPTY) return taken_name(from, to);
+  if (code != 0) return disk_error("rename", from, code);
+  return std::nullopt;
+}
+
+DiskStatus RealDisk::remove(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) return disk_error("remove", path, error.value());
+  return std::nullopt;
+}
+
+DiskStatus RealDisk::sync_folder(const std::string& folder) {
+  if (const int code = sync_names(folder)) return disk_error("sync", folder, code);
   return std::nullopt;
 }
 

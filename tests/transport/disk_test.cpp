@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "tests/transport/disk_fixture.hpp"
 #include "transport/memory_disk.hpp"
 #include "transport/real_disk.hpp"
 
@@ -16,26 +18,8 @@ namespace stagecraft {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A folder of its own for each test, gone afterwards.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "stagecraft-disk-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using test::listed;
+using test::TemporaryFolder;
 
 struct Kind {
   const char* name;
@@ -117,6 +101,89 @@ TEST_P(AnyDisk, a_file_stays_where_a_folder_is_wanted) {
   EXPECT_EQ(disk->read(folder / "x").value(), "text");
 }
 
+TEST_P(AnyDisk, a_file_written_piece_by_piece_is_whole_when_it_is_finished) {
+  ASSERT_FALSE(disk->append(folder / "x", "what was there"));
+  {
+    auto writer = disk->create(folder / "x");
+    ASSERT_TRUE(writer) << writer.error().text();
+    EXPECT_FALSE(writer.value()->write("one "));
+    EXPECT_FALSE(writer.value()->write(""));
+    EXPECT_FALSE(writer.value()->write("two"));
+    EXPECT_FALSE(writer.value()->finish());
+  }
+  EXPECT_EQ(disk->read(folder / "x").value(), "one two");
+  EXPECT_EQ(disk->create(folder / "none/x").error().code, ENOENT);
+  EXPECT_EQ(disk->create(folder.path()).error().code, EISDIR);
+}
+
+TEST_P(AnyDisk, a_part_of_a_file_is_read_and_its_end_is_told) {
+  ASSERT_FALSE(disk->append(folder / "x", "0123456789"));
+  std::array<char, 4> part{};
+  const auto read = [&](std::uint64_t offset) {
+    const auto got = disk->read_at(folder / "x", offset, part);
+    return got ? std::string(part.data(), got.value()) : got.error().text();
+  };
+  EXPECT_EQ(read(0), "0123");
+  EXPECT_EQ(read(5), "5678");
+  EXPECT_EQ(read(8), "89");
+  EXPECT_EQ(read(10), "");
+  EXPECT_EQ(read(std::uint64_t{1} << 60U), "");
+  EXPECT_EQ(disk->read_at(folder / "none", 0, part).error().code, ENOENT);
+  EXPECT_EQ(disk->read_at(folder.path(), 0, part).error().code, EISDIR);
+}
+
+TEST_P(AnyDisk, a_folder_is_listed_with_kinds_and_sizes) {
+  ASSERT_FALSE(disk->make_directories(folder / "b/deep"));
+  for (const char* name : {"c", "a", ".hidden", "b/inside"}) ASSERT_FALSE(disk->append(folder / name, "text"));
+  EXPECT_EQ(listed(*disk, folder.path()), ".hidden:4 a:4 b/ c:4 ");
+  EXPECT_EQ(listed(*disk, folder / "b/deep"), "");
+  EXPECT_EQ(disk->list(folder / "none").error().code, ENOENT);
+  EXPECT_EQ(disk->list(folder / "a").error().code, ENOTDIR);
+}
+
+TEST_P(AnyDisk, a_rename_moves_a_folder_with_what_it_holds_and_never_onto_something) {
+  ASSERT_FALSE(disk->make_directories(folder / "a/sub"));
+  ASSERT_FALSE(disk->make_directories(folder / "empty"));
+  ASSERT_FALSE(disk->append(folder / "a/sub/x", "text"));
+  ASSERT_FALSE(disk->append(folder / "file", "text"));
+  EXPECT_EQ(disk->rename(folder / "a", folder / "empty")->code, EEXIST);
+  EXPECT_EQ(disk->rename(folder / "file", folder / "a/sub/x")->code, EEXIST);
+  EXPECT_EQ(disk->rename(folder / "none", folder / "b")->code, ENOENT);
+  EXPECT_EQ(disk->rename(folder / "file", folder / "none/b")->code, ENOENT);
+  EXPECT_EQ(disk->rename(folder / "a", folder / "a/sub/a")->code, EINVAL);
+  ASSERT_FALSE(disk->rename(folder / "a", folder / "b"));
+  EXPECT_EQ(disk->read(folder / "b/sub/x").value(), "text");
+  EXPECT_EQ(disk->read(folder / "a/sub/x").error().code, ENOENT);
+  ASSERT_FALSE(disk->rename(folder / "b/sub", folder / "c"));
+  EXPECT_FALSE(disk->sync_folder(folder.path()));
+  EXPECT_EQ(listed(*disk, folder.path()), "b/ c/ empty/ file:4 ");
+  EXPECT_EQ(disk->rename(folder / "c", folder / "file")->text().find("cannot rename '" + (folder / "c") + "': '"), 0u);
+}
+
+TEST_P(AnyDisk, what_is_removed_is_gone_with_all_it_held) {
+  ASSERT_FALSE(disk->make_directories(folder / "a/sub"));
+  ASSERT_FALSE(disk->append(folder / "a/sub/x", "text"));
+  ASSERT_FALSE(disk->append(folder / "file", "text"));
+  ASSERT_FALSE(disk->remove(folder / "a"));
+  ASSERT_FALSE(disk->remove(folder / "file"));
+  EXPECT_FALSE(disk->remove(folder / "none")) << "it is fine if nothing is there";
+  EXPECT_EQ(listed(*disk, folder.path()), "");
+  ASSERT_FALSE(disk->make_directories(folder / "a"));
+  EXPECT_EQ(listed(*disk, folder / "a"), "") << "a new folder of that name is empty";
+  EXPECT_EQ(disk->sync_folder(folder / "none")->code, ENOENT);
+}
+
+TEST(RealDisk, a_link_to_a_folder_is_removed_and_the_folder_is_not) {
+  TemporaryFolder folder;
+  RealDisk disk;
+  ASSERT_FALSE(disk.make_directories(folder / "held/a"));
+  ASSERT_FALSE(disk.make_directories(folder / "elsewhere"));
+  ASSERT_FALSE(disk.append(folder / "elsewhere/x", "text"));
+  fs::create_directory_symlink(folder / "elsewhere", folder / "held/link");
+  ASSERT_FALSE(disk.remove(folder / "held"));
+  EXPECT_EQ(disk.read(folder / "elsewhere/x").value(), "text");
+}
+
 TEST(RealDisk, a_device_or_a_pipe_is_never_replaced_by_a_file) {
   RealDisk disk;
   const auto status = disk.write_whole("/dev/null", "text");
@@ -189,6 +256,27 @@ TEST(MemoryDisk, two_spellings_of_a_path_are_one_file) {
   ASSERT_FALSE(disk.append("./runs//one/log", "x"));
   EXPECT_EQ(disk.read("runs/one/log").value(), "x");
   EXPECT_EQ(disk.glob("./runs/*/log"), std::vector<std::string>{"runs/one/log"});
+}
+
+TEST(MemoryDisk, an_overlay_moves_and_removes_what_is_below_without_touching_it) {
+  TemporaryFolder folder;
+  RealDisk real;
+  ASSERT_FALSE(real.make_directories(folder / "a/sub"));
+  ASSERT_FALSE(real.append(folder / "a/sub/x", "below"));
+  ASSERT_FALSE(real.append(folder / "a/y", "below"));
+  MemoryDisk overlay(std::make_shared<RealDisk>());
+  ASSERT_FALSE(overlay.append(folder / "a/sub/z", "above"));
+  EXPECT_EQ(listed(overlay, folder / "a/sub"), "x:5 z:5 ");
+  ASSERT_FALSE(overlay.rename(folder / "a", folder / "b"));
+  EXPECT_EQ(overlay.read(folder / "b/sub/x").value(), "below");
+  EXPECT_EQ(overlay.read(folder / "b/sub/z").value(), "above");
+  EXPECT_EQ(listed(overlay, folder.path()), "b/ ");
+  EXPECT_TRUE(overlay.glob(folder / "a/*").empty());
+  ASSERT_FALSE(overlay.make_directories(folder / "a/sub"));
+  EXPECT_EQ(listed(overlay, folder / "a/sub"), "") << "what was moved away does not come back";
+  ASSERT_FALSE(overlay.remove(folder / "b/y"));
+  EXPECT_EQ(listed(overlay, folder / "b"), "sub/ ");
+  EXPECT_EQ(listed(real, folder / "a"), "sub/ y:5 ");
 }
 
 }  // namespace
