@@ -1,4 +1,8 @@
-// The one place that knows which CAF we build against (0.17.6): doors, sending, deadlines, serialising.
+// The one place that knows which CAF we build against (0.17.6): doors, behaviours, sending, serialising.
+//
+// A message hands over what it carries: all that the sender did before it is seen by whoever handles it. CAF's
+// mailboxes see to that with fences inside a library that ThreadSanitizer does not look into, so here the two ends tell
+// it.
 #pragma once
 
 #include <caf/all.hpp>
@@ -15,21 +19,62 @@ namespace stagecraft {
 template <class... Messages>
 using Door = caf::typed_actor<caf::reacts_to<Messages>...>;
 
+// Does nothing but under ThreadSanitizer.
+namespace hand_over {
+#ifdef __SANITIZE_THREAD__
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+inline void give(const caf::actor_control_block* to) { __tsan_release(const_cast<caf::actor_control_block*>(to)); }
+inline void take(const caf::actor_control_block* by) { __tsan_acquire(const_cast<caf::actor_control_block*>(by)); }
+#else
+inline void give(const caf::actor_control_block*) {}
+inline void take(const caf::actor_control_block*) {}
+#endif
+template <class To>
+void give_to(const To& to) {
+  give(caf::actor_cast<caf::actor_control_block*>(to));
+}
+// The handlers of one actor run one after the other, on whatever worker is free.
+class Turn {
+ public:
+  explicit Turn(const caf::actor_control_block* actor) : actor_(actor) { take(actor_); }
+  ~Turn() { give(actor_); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  const caf::actor_control_block* actor_;
+};
+}  // namespace hand_over
+
+/// The behaviour of an actor whose state has `self` and one `on(Message&&)` (or `on(const Message&)`) for every message
+/// of its door.
+template <class... Messages, class State>
+caf::typed_behavior<caf::reacts_to<Messages>...> behavior_of(Door<Messages...>, State& state) {
+  return {[&state](Messages& message) {
+    const hand_over::Turn turn(state.self->ctrl());
+    state.on(std::move(message));
+  }...};
+}
+
 /// Plain send. Never blocks, never fails; a message to a dead actor is dropped.
 template <class Self, class To, class Message>
 void tell(Self* self, const To& to, Message&& message) {
+  hand_over::give_to(to);
   self->send(to, std::forward<Message>(message));
 }
 
 /// Send after a delay of the world's clock.
 template <class Self, class To, class Message>
 void tell_after(Self* self, std::chrono::nanoseconds delay, const To& to, Message&& message) {
+  hand_over::give_to(to);
   self->delayed_send(to, delay, std::forward<Message>(message));
 }
 
 /// For senders that are no actor: completions, arrivals, the main thread.
 template <class To, class Message>
 void tell_from_outside(const To& to, Message&& message, std::chrono::nanoseconds delay = {}) {
+  hand_over::give_to(to);
   if (delay.count() > 0) {
     caf::delayed_anon_send(to, delay, std::forward<Message>(message));
   } else {

@@ -13,13 +13,14 @@ struct CoordinatorState {
   JobRef job;
   NodeActor node;
   RecorderActor recorder;
+  CheckpointerActor checkpointer;
   std::vector<StageActor> stages;
   std::optional<CoordinatorMachine> machine;
   std::optional<Instant> armed_for;  // the earliest tick that is under way
 
-  void act(const CoordinatorEvent& event) {
+  void on(const CoordinatorEvent& event) {
     if (std::holds_alternative<Tick>(event)) armed_for.reset();
-    if (std::holds_alternative<Stop>(event)) note({EventKind::stopped, job->world.now(), {}, {}, {}, {}, {}, {}});
+    if (std::holds_alternative<Stop>(event)) note({.kind = EventKind::stopped, .at = job->world.now()});
     for (const CoordinatorEffect& effect : machine->step(event, job->world.now()))
       std::visit([this](const auto& e) { apply(e); }, effect);
     arm();
@@ -31,28 +32,25 @@ struct CoordinatorState {
     armed_for = deadline;
     tell_after(self, std::max(*deadline - job->world.now(), Duration{1}), CoordinatorActor{self}, Tick{});
   }
+  void apply(const coordinator_effect::Checkpoint& e) { post(self, job->world, checkpointer, e.begin); }
   void apply(const coordinator_effect::Broadcast& e) {
-    note({EventKind::opened, job->world.now(), {}, {}, e.open.key, {}, {}, e.open.last ? "the last" : ""});
+    note({.kind = EventKind::opened, .at = job->world.now(), .key = e.open.key, .text = e.open.last ? "the last" : ""});
     for (const StageActor& stage : stages) post(self, job->world, stage, e.open);
   }
   void apply(const coordinator_effect::Commit& e) {
     const IterationReport& r = e.report;
-    note({EventKind::committed,
-          job->world.now(),
-          {},
-          {},
-          Key{{}, r.iteration},
-          {},
-          {},
-          fmt::format("loss {:a} norm {:a} clip {:a} tokens {}{}", r.loss, r.gradient_norm, r.clip, r.tokens,
-                      r.skipped ? " skipped" : "")});
+    note({.kind = EventKind::committed,
+          .at = job->world.now(),
+          .key = Key{{}, r.iteration},
+          .text = fmt::format("loss {:a} norm {:a} clip {:a} tokens {}{}", r.loss, r.gradient_norm, r.clip, r.tokens,
+                              r.skipped ? " skipped" : "")});
     tell(self, node, r);
   }
   void apply(const coordinator_effect::AskAll&) {
     for (const StageActor& stage : stages) post(self, job->world, stage, Explain{});
   }
   void apply(const coordinator_effect::End& e) {
-    note({EventKind::ended, job->world.now(), {}, {}, {}, {}, {}, e.ended.reason});
+    note({.kind = EventKind::ended, .at = job->world.now(), .text = e.ended.reason});
     tell(self, node, e.ended);
   }
   void note(Event event) { tell(self, recorder, std::move(event)); }
@@ -60,27 +58,28 @@ struct CoordinatorState {
 
 CoordinatorActor::behavior_type coordinator_behavior(CoordinatorActor::stateful_pointer<CoordinatorState> self,
                                                      JobRef job, NodeActor node, RecorderActor recorder,
-                                                     std::vector<StageActor> stages) {
+                                                     CheckpointerActor checkpointer, std::vector<StageActor> stages) {
   CoordinatorState& s = self->state;
   s.self = self;
   s.job = std::move(job);
   s.node = std::move(node);
   s.recorder = std::move(recorder);
+  s.checkpointer = std::move(checkpointer);
   s.stages = std::move(stages);
-  s.machine.emplace(s.job->topology, s.job->places(), s.job->world.now());
+  std::optional<CoordinatorMachine::Checkpoints> checkpoints;
+  if (s.job->checkpoint) checkpoints.emplace(s.job->checkpoint->every);
+  s.machine.emplace(s.job->topology, s.job->places(), s.job->world.now(), checkpoints, s.job->start);
   s.arm();
-  return {
-      [&s](const Joined& x) { s.act(x); },      [&s](const IterationReady& x) { s.act(x); },
-      [&s](const StageReport& x) { s.act(x); }, [&s](const Stop& x) { s.act(x); },
-      [&s](const Tick& x) { s.act(x); },        [&s](const Explanation& x) { s.act(x); },
-  };
+  return behavior_of(CoordinatorActor{}, s);
 }
 
 }  // namespace
 
-CoordinatorActor spawn_coordinator(JobRef job, NodeActor node, RecorderActor recorder, std::vector<StageActor> stages) {
+CoordinatorActor spawn_coordinator(JobRef job, NodeActor node, RecorderActor recorder, CheckpointerActor checkpointer,
+                                   std::vector<StageActor> stages) {
   caf::actor_system& system = job->world.system();
-  return system.spawn(coordinator_behavior, std::move(job), std::move(node), std::move(recorder), std::move(stages));
+  return system.spawn(coordinator_behavior, std::move(job), std::move(node), std::move(recorder),
+                      std::move(checkpointer), std::move(stages));
 }
 
 }  // namespace stagecraft

@@ -11,7 +11,8 @@
 
 namespace stagecraft {
 
-/// `stages` in the order of Job::places().
-CoordinatorActor spawn_coordinator(JobRef job, NodeActor node, RecorderActor recorder, std::vector<StageActor> stages);
+/// `stages` in the order of Job::places(); `checkpointer` is there when the job keeps checkpoints.
+CoordinatorActor spawn_coordinator(JobRef job, NodeActor node, RecorderActor recorder, CheckpointerActor checkpointer,
+                                   std::vector<StageActor> stages);
 
 }  // namespace stagecraft

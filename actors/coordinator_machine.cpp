@@ -10,6 +10,7 @@ namespace stagecraft {
 
 using coordinator_effect::AskAll;
 using coordinator_effect::Broadcast;
+using coordinator_effect::Checkpoint;
 using coordinator_effect::Commit;
 using coordinator_effect::End;
 
@@ -24,8 +25,15 @@ std::string name_of(Place place) {
 
 }  // namespace
 
-CoordinatorMachine::CoordinatorMachine(const Topology& topology, std::vector<Place> places, Instant now)
-    : topology_(topology), places_(std::move(places)), deadline_(now + topology.timeouts.stage) {}
+CoordinatorMachine::CoordinatorMachine(const Topology& topology, std::vector<Place> places, Instant now,
+                                       std::optional<Checkpoints> checkpoints, StartPoint start)
+    : topology_(topology),
+      places_(std::move(places)),
+      key_{Epoch{1}, Iteration{start.iteration + 1}},
+      steps_(start.steps),
+      tokens_(start.tokens),
+      checkpoints_(checkpoints),
+      deadline_(now + topology.timeouts.stage) {}
 
 std::vector<CoordinatorEffect> CoordinatorMachine::step(const CoordinatorEvent& event, Instant now) {
   std::vector<CoordinatorEffect> effects;
@@ -52,7 +60,23 @@ void CoordinatorMachine::open(Decision decision, Instant due, Instant now, std::
   opened_at_ = now;
   deadline_ = now + topology_.timeouts.iteration;
   probe_at_ = now + topology_.timeouts.operation;
-  effects.emplace_back(Broadcast{Open{key_, decision, last, due}});
+  // The first Open of a run decides nothing: what it would save is what the run began with.
+  const bool save = decision.kind != Decision::Kind::none && wants_checkpoint(last);
+  if (save) {
+    saving_.insert(key_);
+    effects.emplace_back(Checkpoint{{key_, key_.iteration.value - 1, steps_, tokens_}});
+  }
+  effects.emplace_back(Broadcast{Open{key_, decision, last, save, due}});
+}
+
+// One at a time, but the last: whoever comes while another is being written waits for the next commit.
+bool CoordinatorMachine::wants_checkpoint(bool last) {
+  if (!checkpoints_) return false;
+  if (last) return checkpoints_->every > 0 || stop_asked_;
+  const bool due = checkpoints_->every > 0 && (key_.iteration.value - 1) % checkpoints_->every == 0;
+  if (!due && !save_postponed_) return false;
+  save_postponed_ = !saving_.empty();
+  return !save_postponed_;
 }
 
 void CoordinatorMachine::on(const IterationReady& x, Instant now, std::vector<CoordinatorEffect>& effects) {
@@ -86,6 +110,7 @@ void CoordinatorMachine::commit(Instant now, std::vector<CoordinatorEffect>& eff
   report.gradient_norm = std::sqrt(square_sum.value()) / tokens;
   report.clip = decision.clip;
   report.skipped = !sound;
+  tokens_ += report.tokens;
   if (sound) report.learning_rate = learning_rate(optimizer, steps_, topology_.job.iterations);
   report.time = due - opened_due_;
   report.wall = now - opened_at_;
@@ -97,7 +122,18 @@ void CoordinatorMachine::commit(Instant now, std::vector<CoordinatorEffect>& eff
 void CoordinatorMachine::on(const StageReport& x, Instant, std::vector<CoordinatorEffect>& effects) {
   if (phase_ != Phase::reporting || x.key != key_) return;
   states_[x.state.place] = x.state;
-  if (states_.size() < places_.size()) return;
+  maybe_end(effects);
+}
+
+void CoordinatorMachine::on(const CheckpointOutcome& x, Instant, std::vector<CoordinatorEffect>& effects) {
+  saving_.erase(x.key);
+  checkpoint_error_ = x.error;
+  if (x.error.empty()) saved_ = x.iteration;
+  maybe_end(effects);
+}
+
+void CoordinatorMachine::maybe_end(std::vector<CoordinatorEffect>& effects) {
+  if (phase_ != Phase::reporting || states_.size() < places_.size() || !saving_.empty()) return;
   phase_ = Phase::ended;
   JobEnded ended;
   const std::uint32_t run = key_.iteration.value - 1;
@@ -105,6 +141,8 @@ void CoordinatorMachine::on(const StageReport& x, Instant, std::vector<Coordinat
   ended.reason = ended.ending == Ending::done
                      ? fmt::format("all {} iterations are done", run)
                      : fmt::format("stopped on request after {} of {} iterations", run, topology_.job.iterations);
+  ended.saved_iteration = saved_;
+  ended.checkpoint_error = checkpoint_error_;
   for (auto& [place, state] : states_) ended.states.push_back(std::move(state));
   effects.emplace_back(End{std::move(ended)});
 }
@@ -148,6 +186,9 @@ void CoordinatorMachine::on(const Explanation& x, Instant now, std::vector<Coord
 
 std::string CoordinatorMachine::missing_text() const {
   std::vector<std::string> missing;
+  if (phase_ == Phase::reporting && states_.size() == places_.size())
+    return fmt::format("the checkpoint after iteration {} was not written within {}; see what its disk is doing",
+                       key_.iteration.value - 1, format(topology_.timeouts.iteration));
   for (const Place p : places_) {
     const bool here = phase_ == Phase::joining   ? joined_.contains(p)
                       : phase_ == Phase::running ? ready_.contains(p)

@@ -8,12 +8,17 @@
 #include <variant>
 #include <vector>
 
+#include "actors/job.hpp"
 #include "actors/messages.hpp"
 #include "config/topology.hpp"
 
 namespace stagecraft {
 
 namespace coordinator_effect {
+/// To the checkpointer, before the Open of the same key.
+struct Checkpoint {
+  BeginCheckpoint begin;
+};
 /// To every stage.
 struct Broadcast {
   Open open;
@@ -28,14 +33,19 @@ struct End {
   JobEnded ended;
 };
 }  // namespace coordinator_effect
-using CoordinatorEffect = std::variant<coordinator_effect::Broadcast, coordinator_effect::Commit,
-                                       coordinator_effect::AskAll, coordinator_effect::End>;
-using CoordinatorEvent = std::variant<Joined, IterationReady, StageReport, Stop, Tick, Explanation>;
+using CoordinatorEffect = std::variant<coordinator_effect::Checkpoint, coordinator_effect::Broadcast,
+                                       coordinator_effect::Commit, coordinator_effect::AskAll, coordinator_effect::End>;
+using CoordinatorEvent = std::variant<Joined, IterationReady, StageReport, CheckpointOutcome, Stop, Tick, Explanation>;
 
 class CoordinatorMachine {
  public:
-  /// `places`: every stage actor of the job.
-  CoordinatorMachine(const Topology& topology, std::vector<Place> places, Instant now);
+  /// When to keep checkpoints: `every` as in CheckpointSpec.
+  struct Checkpoints {
+    std::uint32_t every = 0;
+  };
+  /// `places`: every stage actor of the job. Without `checkpoints` none is kept.
+  CoordinatorMachine(const Topology& topology, std::vector<Place> places, Instant now,
+                     std::optional<Checkpoints> checkpoints = {}, StartPoint start = {});
 
   std::vector<CoordinatorEffect> step(const CoordinatorEvent& event, Instant now);
   /// When the machine wants its next Tick at the latest; empty once the job has ended.
@@ -47,10 +57,13 @@ class CoordinatorMachine {
   void on(const Joined& x, Instant now, std::vector<CoordinatorEffect>& effects);
   void on(const IterationReady& x, Instant now, std::vector<CoordinatorEffect>& effects);
   void on(const StageReport& x, Instant now, std::vector<CoordinatorEffect>& effects);
+  void on(const CheckpointOutcome& x, Instant now, std::vector<CoordinatorEffect>& effects);
   void on(const Stop& x, Instant now, std::vector<CoordinatorEffect>& effects);
   void on(const Tick& x, Instant now, std::vector<CoordinatorEffect>& effects);
   void on(const Explanation& x, Instant now, std::vector<CoordinatorEffect>& effects);
 
+  bool wants_checkpoint(bool last);
+  void maybe_end(std::vector<CoordinatorEffect>& effects);
   void open(Decision decision, Instant due, Instant now, std::vector<CoordinatorEffect>& effects);
   void commit(Instant now, std::vector<CoordinatorEffect>& effects);
   void ask(std::string why, Instant now, std::vector<CoordinatorEffect>& effects);
@@ -65,7 +78,12 @@ class CoordinatorMachine {
   std::map<Place, IterationReady> ready_;
   std::map<Place, StageState> states_;
   std::map<Place, std::string> explanations_;
-  std::uint64_t steps_ = 0;  // optimizer steps so far
+  std::uint64_t steps_ = 0, tokens_ = 0;  // optimizer steps and tokens so far
+  std::optional<Checkpoints> checkpoints_;
+  std::set<Key> saving_;          // checkpoints under way
+  bool save_postponed_ = false;   // one was due while another was under way
+  std::uint32_t saved_ = 0;       // iteration of the newest checkpoint of this run
+  std::string checkpoint_error_;  // of the last one that was wanted
   bool stop_asked_ = false;
   Instant opened_due_{}, opened_at_{}, deadline_{};
   std::optional<Instant> probe_at_;  // when to ask whether an operator takes too long

@@ -8,8 +8,8 @@
 namespace stagecraft {
 
 std::string_view name_of(EventKind kind) {
-  static constexpr std::array<std::string_view, 9> names = {"joined",    "opened",  "ran",   "sent",     "arrived",
-                                                            "committed", "stopped", "ended", "violation"};
+  static constexpr std::array<std::string_view, 11> names = {
+      "joined", "opened", "ran", "sent", "arrived", "committed", "stopped", "resumed", "saved", "ended", "violation"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

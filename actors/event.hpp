@@ -22,6 +22,8 @@ enum class EventKind : std::uint8_t {
   arrived,    ///< a tensor reached its stage
   committed,  ///< an iteration is decided; `text` has loss and clip
   stopped,    ///< a person asked for the end
+  resumed,    ///< the run continues a checkpoint; `text` says which, or which was passed over and why
+  saved,      ///< a checkpoint is complete, or `text` says why not
   ended,      ///< the job is over; `text` says how
   violation,  ///< an invariant is broken: fails every test that sees one
 };
@@ -31,11 +33,11 @@ struct Event {
   EventKind kind = EventKind::opened;
   Instant at{};
   Instant start{};
-  std::optional<Place> place;
-  Key key;
-  std::optional<Operator> op;
-  std::optional<Direction> direction;
-  std::string text;
+  std::optional<Place> place{};
+  Key key{};
+  std::optional<Operator> op{};
+  std::optional<Direction> direction{};
+  std::string text{};
 };
 
 /// One line of JSON with fixed keys: t_us, event, epoch, iteration, stage, replica, op, mb, start_us, text.

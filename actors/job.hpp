@@ -8,12 +8,26 @@
 
 #include "actors/world/world.hpp"
 #include "model/batch.hpp"
+#include "model/checkpoint/checkpoint.hpp"
 #include "model/job_plan.hpp"
 
 namespace stagecraft {
 
 /// The micro-batches of a job, a pure function of seed and numbers. Called by the loader only.
 using BatchSource = std::function<std::shared_ptr<const TokenBatch>(Iteration, MicroBatch)>;
+
+/// Where and when a job keeps its state.
+struct CheckpointPlan {
+  std::string folder;  ///< of this job alone
+  JobIdentity identity;
+  std::uint32_t every = 0, keep = 3;  ///< as CheckpointSpec
+};
+
+/// Where a run stands before its first iteration.
+struct StartPoint {
+  std::uint32_t iteration = 0;  ///< the last one that is in the parameters
+  std::uint64_t steps = 0, tokens = 0;
+};
 
 struct Job {
   World& world;
@@ -23,6 +37,8 @@ struct Job {
   BatchSource batches;
   std::string corpus_sha256;
   std::string log_path, trace_path;  ///< empty: not kept
+  std::optional<CheckpointPlan> checkpoint;
+  StartPoint start;
 
   std::uint32_t total_chunks() const { return topology.pipeline.stages * topology.pipeline.chunks; }
   StageId stage_of(ChunkId chunk) const { return {chunk.value % topology.pipeline.stages}; }

@@ -144,12 +144,7 @@ LinkActor::behavior_type link_behavior(LinkActor::stateful_pointer<LinkState> se
   s.boundary = boundary;
   s.replica = replica;
   s.side = side;
-  return {
-      [&s](const LinkWiring& x) { s.on(x); },
-      [&s](TensorMessage& x) { s.on(std::move(x)); },
-      [&s](ParcelMessage& x) { s.on(std::move(x)); },
-      [&s](const Credit& x) { s.on(x); },
-  };
+  return behavior_of(LinkActor{}, s);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct LoaderState {
     return ready.at(iteration);
   }
 
+  void on(const Prefetch& x) { batches(x.iteration); }
   void on(const Announce& x) {
     const auto& all = batches(x.key.iteration);
     const StagePlan& plan = job->plan_of({{0}, x.replica});
@@ -42,10 +43,7 @@ LoaderActor::behavior_type loader_behavior(LoaderActor::stateful_pointer<LoaderS
   s.self = self;
   s.job = std::move(job);
   s.stages = std::move(stages);
-  return {
-      [&s](const Announce& x) { s.on(x); },
-      [&s](const Prefetch& x) { s.batches(x.iteration); },
-  };
+  return behavior_of(LoaderActor{}, s);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "actors/caf.hpp"
 #include "actors/event.hpp"
 #include "gpu/stream.hpp"
+#include "model/checkpoint/checkpoint.hpp"
 #include "model/stage_model.hpp"
 #include "planning/ids.hpp"
 #include "planning/stage_machine.hpp"
@@ -33,7 +34,8 @@ struct Decision {
 struct Open {
   Key key;
   Decision decision;
-  bool last = false;  ///< nothing is left to run: step, then report the state
+  bool last = false;        ///< nothing is left to run: step, then report the state
+  bool checkpoint = false;  ///< after the step, lend the state to the checkpointer
   Instant due{};
 };
 struct Joined {  ///< stage -> coordinator: initialised and wired
@@ -82,7 +84,7 @@ struct Credit {  ///< stage -> its link end -> the other end: a receive slot is 
 };
 
 // -- the device
-struct OperatorDone {  ///< completions -> stage
+struct OperatorDone {  ///< completions -> stage or checkpointer
   Completion completion;
 };
 struct InstantOver {  ///< timer -> stage: nothing else happens at this instant
@@ -155,6 +157,28 @@ struct StageReport {  ///< stage -> coordinator: stepped past the last iteration
   Key key;
   StageState state;
 };
+
+// -- checkpoints
+struct BeginCheckpoint {  ///< coordinator -> checkpointer, with the Open of the same key
+  Key key;
+  std::uint32_t iteration = 0;  ///< the last one in the state
+  std::uint64_t steps = 0, tokens = 0;
+};
+/// stage -> checkpointer: its state after the step. The stage leaves these buffers alone until they come back.
+struct StateLoan {
+  Key key;
+  StageState state;
+  Instant due{};
+};
+struct LoanOver {  ///< checkpointer -> stages
+  Key key;
+};
+struct CheckpointOutcome {  ///< checkpointer -> coordinator
+  Key key;
+  std::uint32_t iteration = 0;
+  std::string error;  ///< empty: it stands
+};
+
 struct Stop {};     ///< main -> coordinator: finish the iteration, then end
 struct Tick {};     ///< timer -> coordinator: look at the deadline
 struct Explain {};  ///< coordinator -> stages: what are you waiting for?
@@ -183,8 +207,10 @@ enum class Ending : std::uint8_t { done, stopped, no_progress, bug };
 /// coordinator -> node: the job is over.
 struct JobEnded {
   Ending ending = Ending::done;
-  std::string reason;
-  std::vector<StageState> states;  ///< done and stopped only
+  std::string reason{};
+  std::vector<StageState> states{};   ///< done and stopped only
+  std::uint32_t saved_iteration = 0;  ///< of the newest checkpoint that this run completed; 0: none
+  std::string checkpoint_error{};     ///< why the last one that was wanted does not stand
 };
 struct Profile {  ///< monitor -> node
   std::vector<StageProfile> stages;
@@ -200,11 +226,13 @@ struct LogClosed {   ///< recorder -> node: everything is on disk
 };
 
 // -- doors
-using CoordinatorActor = Door<Joined, IterationReady, StageReport, Stop, Tick, Explanation>;
+using CoordinatorActor = Door<Joined, IterationReady, StageReport, CheckpointOutcome, Stop, Tick, Explanation>;
+struct CheckpointerWiring;
+using CheckpointerActor = Door<CheckpointerWiring, BeginCheckpoint, StateLoan, OperatorDone>;
 using LoaderActor = Door<Announce, Prefetch>;
 struct StageWiring;
 using StageActor = Door<StageWiring, Open, Tokens, TensorMessage, OperatorDone, InstantOver, ReduceOrder, TieOrder,
-                        ParameterParts, Explain>;
+                        ParameterParts, LoanOver, Explain>;
 struct LinkWiring;
 using LinkActor = Door<LinkWiring, TensorMessage, ParcelMessage, Credit>;
 struct ReducerWiring;
@@ -221,8 +249,14 @@ struct StageWiring {
   ReducerActor reducer;
   MonitorActor monitor;
   RecorderActor recorder;
-  std::vector<StageActor> replicas;            ///< the same stage, by replica; itself included
-  std::map<ChunkId, LinkActor> before, after;  ///< per hosted chunk: the link ends towards its neighbours
+  CheckpointerActor checkpointer;                 ///< none: no checkpoints are kept
+  std::shared_ptr<const LoadedCheckpoint> start;  ///< what to continue; none: from the first parameters
+  std::vector<StageActor> replicas;               ///< the same stage, by replica; itself included
+  std::map<ChunkId, LinkActor> before, after;     ///< per hosted chunk: the link ends towards its neighbours
+};
+struct CheckpointerWiring {
+  CoordinatorActor coordinator;
+  std::vector<StageActor> stages;
 };
 struct LinkWiring {
   StageActor stage;  ///< whose end this is
@@ -271,7 +305,7 @@ typename Inspector::result_type inspect(Inspector& f, ExactSum& x) {
 STAGECRAFT_WIRE(Key, x.epoch, x.iteration)
 STAGECRAFT_WIRE(Place, x.stage, x.replica)
 STAGECRAFT_WIRE(Decision, x.kind, x.clip, x.step, x.tokens)
-STAGECRAFT_WIRE(Open, x.key, x.decision, x.last, x.due)
+STAGECRAFT_WIRE(Open, x.key, x.decision, x.last, x.checkpoint, x.due)
 STAGECRAFT_WIRE(Joined, x.place)
 STAGECRAFT_WIRE(IterationReady, x.key, x.place, x.square_sum, x.loss, x.tokens, x.due)
 STAGECRAFT_WIRE(Announce, x.key, x.replica, x.due)
@@ -280,6 +314,9 @@ STAGECRAFT_WIRE(Credit, x.key, x.direction, x.micro_batch, x.due)
 STAGECRAFT_WIRE(Completion, x.ticket, x.started, x.ended, x.error)
 STAGECRAFT_WIRE(OperatorDone, x.completion)
 STAGECRAFT_WIRE(InstantOver, x.key)
+STAGECRAFT_WIRE(BeginCheckpoint, x.key, x.iteration, x.steps, x.tokens)
+STAGECRAFT_WIRE(LoanOver, x.key)
+STAGECRAFT_WIRE(CheckpointOutcome, x.key, x.iteration, x.error)
 STAGECRAFT_WIRE_EMPTY(Stop)
 STAGECRAFT_WIRE_EMPTY(Tick)
 STAGECRAFT_WIRE_EMPTY(Explain)
@@ -305,6 +342,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TieOrder)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Tied)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ParameterParts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageReport)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StateLoan)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::CheckpointerWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::JobEnded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Profile)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LogClosed)

@@ -38,6 +38,7 @@ struct MonitorState {
   NodeActor node;
   std::map<Place, std::map<std::optional<OperatorKind>, Samples>> samples;
 
+  void on(const Timing& x) { samples[x.place][x.kind].add(x.time); }
   void on(const AskProfile&) {
     Profile profile;
     for (auto& [place, kinds] : samples) {
@@ -58,10 +59,7 @@ MonitorActor::behavior_type monitor_behavior(MonitorActor::stateful_pointer<Moni
   MonitorState& s = self->state;
   s.self = self;
   s.node = std::move(node);
-  return {
-      [&s](const Timing& x) { s.samples[x.place][x.kind].add(x.time); },
-      [&s](const AskProfile& x) { s.on(x); },
-  };
+  return behavior_of(MonitorActor{}, s);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/checkpointer.hpp"
 #include "actors/coordinator.hpp"
 #include "actors/link.hpp"
 #include "actors/loader.hpp"
@@ -49,6 +50,7 @@ struct NodeState {
       self->monitor(actor);
     }
   }
+  void on(const IterationReport& x) { outbox->put(x); }
   void on(const JobEnded& x) {
     if (ending) return;
     ending = Outbox::Ended{x, {}, {}};
@@ -68,10 +70,10 @@ struct NodeState {
     if (it == watched.end() || ending) return;
     const std::string reason = fmt::format("{} ended: {}", it->second, caf::to_string(down.reason));
     if (it->second == "monitor" || it->second == "recorder") {  // they can't give their last words
-      ending = Outbox::Ended{{Ending::bug, reason, {}}, {}, {}};
+      ending = Outbox::Ended{{Ending::bug, reason}, {}, {}};
       return outbox->put(std::move(*ending));
     }
-    on(JobEnded{Ending::bug, reason, {}});
+    on(JobEnded{Ending::bug, reason});
   }
 };
 
@@ -81,6 +83,7 @@ struct Cast {
   std::vector<std::vector<ReducerActor>> reducers;                                // [replica][stage]
   std::map<std::pair<ReplicaId, std::uint32_t>, std::array<LinkActor, 2>> links;  // per boundary: lower, upper end
   LoaderActor loader;
+  CheckpointerActor checkpointer;  // none: the job keeps no checkpoints
   CoordinatorActor coordinator;
 };
 
@@ -105,7 +108,8 @@ void wire_reducers(const Job& job, const Cast& cast) {
   }
 }
 
-void wire_stages(const Job& job, const Cast& cast, const MonitorActor& monitor, const RecorderActor& recorder) {
+void wire_stages(const Job& job, const Cast& cast, const MonitorActor& monitor, const RecorderActor& recorder,
+                 const std::shared_ptr<const LoadedCheckpoint>& start) {
   for (const Place p : job.places()) {
     StageWiring wiring;
     wiring.coordinator = cast.coordinator;
@@ -113,6 +117,8 @@ void wire_stages(const Job& job, const Cast& cast, const MonitorActor& monitor, 
     wiring.reducer = cast.reducers[p.replica.value][p.stage.value];
     wiring.monitor = monitor;
     wiring.recorder = recorder;
+    wiring.checkpointer = cast.checkpointer;
+    wiring.start = start;
     for (const auto& replica : cast.stages) wiring.replicas.push_back(replica[p.stage.value]);
     for (const ChunkId chunk : job.plan_of(p).chunks) {
       if (chunk.value > 0) wiring.before[chunk] = cast.links.at({p.replica, chunk.value - 1})[1];
@@ -127,11 +133,7 @@ NodeActor::behavior_type node_behavior(NodeActor::stateful_pointer<NodeState> se
   s.self = self;
   s.outbox = std::move(outbox);
   self->set_down_handler([&s](const caf::down_msg& down) { s.on_down(down); });
-  return {
-      [&s](const NodeWiring& x) { s.on(x); }, [&s](const IterationReport& x) { s.outbox->put(x); },
-      [&s](const JobEnded& x) { s.on(x); },   [&s](const Profile& x) { s.on(x); },
-      [&s](const LogClosed& x) { s.on(x); },
-  };
+  return behavior_of(NodeActor{}, s);
 }
 
 // Spawns everything but the node; `watch` hears of each.
@@ -154,13 +156,15 @@ Cast spawn_cast(const JobRef& job, const NodeActor& node, const RecorderActor& r
             watch(spawn_link(job, recorder, b, ReplicaId{r}, side), fmt::format("link end at boundary {}", b));
   }
   cast.loader = watch(spawn_loader(job, cast.stages), "loader");
-  cast.coordinator = watch(spawn_coordinator(job, node, recorder, all_stages), "coordinator");
+  if (job->checkpoint) cast.checkpointer = watch(spawn_checkpointer(job, recorder), "checkpointer");
+  cast.coordinator = watch(spawn_coordinator(job, node, recorder, cast.checkpointer, all_stages), "coordinator");
+  if (job->checkpoint) tell_from_outside(cast.checkpointer, CheckpointerWiring{cast.coordinator, all_stages});
   return cast;
 }
 
 }  // namespace
 
-NodeHandles spawn_node(JobRef job, std::shared_ptr<Outbox> outbox) {
+NodeHandles spawn_node(JobRef job, std::shared_ptr<Outbox> outbox, std::shared_ptr<const LoadedCheckpoint> start) {
   NodeHandles handles;
   handles.node = job->world.system().spawn(node_behavior, std::move(outbox));
   handles.all.push_back(caf::actor_cast<caf::actor>(handles.node));
@@ -174,10 +178,11 @@ NodeHandles spawn_node(JobRef job, std::shared_ptr<Outbox> outbox) {
   wiring.monitor = watch(spawn_monitor(job, handles.node), "monitor");
   const Cast cast = spawn_cast(job, handles.node, wiring.recorder, watch);
   handles.coordinator = cast.coordinator;
+  handles.recorder = wiring.recorder;
   tell_from_outside(handles.node, wiring);
   wire_links(*job, cast);
   wire_reducers(*job, cast);
-  wire_stages(*job, cast, wiring.monitor, wiring.recorder);
+  wire_stages(*job, cast, wiring.monitor, wiring.recorder, start);
   return handles;
 }
 

@@ -38,10 +38,12 @@ class Outbox {
 struct NodeHandles {
   NodeActor node;
   CoordinatorActor coordinator;
+  RecorderActor recorder;
   std::vector<caf::actor> all;  ///< everything to end, the node first
 };
 
-/// Spawns all actors of a job and starts it. `outbox` outlives them.
-NodeHandles spawn_node(JobRef job, std::shared_ptr<Outbox> outbox);
+/// Spawns all actors of a job and starts it, from `start` where there is one. `outbox` outlives them.
+NodeHandles spawn_node(JobRef job, std::shared_ptr<Outbox> outbox,
+                       std::shared_ptr<const LoadedCheckpoint> start = nullptr);
 
 }  // namespace stagecraft

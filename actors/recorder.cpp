@@ -65,7 +65,7 @@ struct RecorderState {
     counts.erase(counts.begin());
   }
   void violate(Key key, std::string text) {
-    on({EventKind::violation, job->world.now(), {}, {}, key, {}, {}, std::move(text)});
+    on(Event{.kind = EventKind::violation, .at = job->world.now(), .key = key, .text = std::move(text)});
   }
   void write(const Event& event) {
     if (job->log_path.empty()) return;
@@ -105,10 +105,7 @@ RecorderActor::behavior_type recorder_behavior(RecorderActor::stateful_pointer<R
   s.self = self;
   s.job = std::move(job);
   s.node = std::move(node);
-  return {
-      [&s](const Event& x) { s.on(x); },
-      [&s](const CloseLog& x) { s.on(x); },
-  };
+  return behavior_of(RecorderActor{}, s);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct ReducerState {
   }
   void seen(Instant due) { work.due = std::max(work.due, due); }
 
+  void on(ReducerWiring&& x) { wiring = std::move(x); }
   void on(Subtrees&& x) {
     if (!fresh(x.key)) return;
     for (std::uint32_t q = 0; q < wiring.replicas.size(); ++q) {
@@ -133,15 +134,7 @@ ReducerActor::behavior_type reducer_behavior(ReducerActor::stateful_pointer<Redu
   s.role = model.tie_role();
   s.embedding = model.arithmetic().embedding_group();
   s.head = model.arithmetic().head_group();
-  return {
-      [&s](const ReducerWiring& x) { s.wiring = x; },
-      [&s](Subtrees& x) { s.on(std::move(x)); },
-      [&s](const StageDone& x) { s.on(x); },
-      [&s](Segments& x) { s.on(std::move(x)); },
-      [&s](const Reduced& x) { s.on(x); },
-      [&s](TiePart& x) { s.on(std::move(x)); },
-      [&s](const Tied& x) { s.on(x); },
-  };
+  return behavior_of(ReducerActor{}, s);
 }
 
 }  // namespace

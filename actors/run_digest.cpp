@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "actors/state_view.hpp"
 #include "model/sha256.hpp"
 #include "planning/bug.hpp"
 
@@ -9,8 +10,9 @@ namespace stagecraft {
 
 namespace {
 
-std::string_view bytes_of(const float* data, std::size_t count) {
-  return {reinterpret_cast<const char*>(data), count * sizeof(float)};
+void update(Sha256& hash, const std::vector<Fragment>& fragments) {
+  for (const Fragment& f : fragments)
+    hash.update({reinterpret_cast<const char*>(f.values.data()), f.values.size_bytes()});
 }
 
 bool same(const Tensor& a, const Tensor& b) {
@@ -19,7 +21,8 @@ bool same(const Tensor& a, const Tensor& b) {
 
 class Digester {
  public:
-  Digester(const Job& job, const std::vector<StageState>& states) : job_(job), arithmetic_(*job.plan.arithmetic[0]) {
+  Digester(const Job& job, const std::vector<StageState>& states)
+      : arithmetic_(*job.plan.arithmetic[0]), view_(view_of(job, states)) {
     for (const StageState& s : states)
       for (const auto& [group, tensor] : s.parameters) holders_[group].push_back(&s);
   }
@@ -33,8 +36,9 @@ class Digester {
         if (!same(parameters(embedding), parameters(head))) violate("the two tied embedding tables differ");
         continue;
       }
-      weights_.update(bytes_of(parameters(group).data(), parameters(group).size()));
-      hash_moments(group);
+      update(weights_, view_.at(group).parameters);
+      update(moments_, view_.at(group).first_moments);
+      update(moments_, view_.at(group).second_moments);
     }
     digest_.weights = weights_.hex();
     digest_.moments = moments_.hex();
@@ -52,25 +56,8 @@ class Digester {
                             s->place.replica.value));
   }
 
-  // Every replica holds the moments of its own blocks, packed: read them in the order of the group.
-  void hash_moments(GroupId group) {
-    const std::uint32_t replicas = job_.topology.pipeline.replicas;
-    for (const auto moment : {&StageState::first_moments, &StageState::second_moments}) {
-      std::map<std::size_t, std::string_view> blocks;
-      for (const StageState* s : holders_.at(group)) {
-        const Tensor& packed = (s->*moment).at(group);
-        std::size_t at = 0;
-        each_owned_block(arithmetic_, group, s->place.replica, replicas, [&](std::size_t first, std::size_t count) {
-          blocks[first] = bytes_of(packed.data() + at, count);
-          at += count;
-        });
-      }
-      for (const auto& [first, bytes] : blocks) moments_.update(bytes);
-    }
-  }
-
-  const Job& job_;
   const Arithmetic& arithmetic_;
+  StateView view_;
   std::map<GroupId, std::vector<const StageState*>> holders_;  // by replica
   Sha256 weights_, moments_;
   RunDigest digest_;

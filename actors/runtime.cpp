@@ -2,6 +2,7 @@
 
 #include "actors/node.hpp"
 #include "actors/run_digest.hpp"
+#include "model/checkpoint/set_aside.hpp"
 #include "model/corpus.hpp"
 #include "model/memory_check.hpp"
 #include "planning/bug.hpp"
@@ -35,15 +36,67 @@ Batches open_batches(World& world, const Topology& topology) {
   return {source, corpus->sha256()};
 }
 
-JobRef make_job(World& world, const Topology& topology, const RunOptions& options) {
+// Throws when the checkpoint is not sound, or when it is another job's.
+std::shared_ptr<const LoadedCheckpoint> load_start(World& world, const RunOptions& options, const JobPlan& plan,
+                                                   const JobIdentity& identity) {
+  if (options.resume_from.empty()) return nullptr;
+  const auto info = read_manifest(world.disk(), options.resume_from);
+  if (const auto* error = std::get_if<std::string>(&info)) throw CannotStart(*error);
+  if (const std::string why = differences(std::get<CheckpointInfo>(info).identity, identity); !why.empty())
+    throw CannotStart(fmt::format("cannot continue the checkpoint '{}': {}", options.resume_from, why));
+  auto loaded = load_checkpoint(world.disk(), options.resume_from, plan.arithmetic[0]->parameters());
+  if (const auto* error = std::get_if<std::string>(&loaded)) throw CannotStart(*error);
+  return std::make_shared<LoadedCheckpoint>(std::move(std::get<LoadedCheckpoint>(loaded)));
+}
+
+// Whatever is newer than the start is another history. Where checkpoints are due, the folder is tried out at once.
+std::string make_room(World& world, const Topology& topology, const RunOptions& options, std::uint32_t iteration) {
+  if (options.checkpoint_folder.empty()) return {};
+  auto aside = set_aside_after(world.disk(), options.checkpoint_folder, iteration);
+  if (const auto* error = std::get_if<DiskError>(&aside)) throw CannotStart(error->text());
+  if (topology.checkpoint.every > 0)
+    if (const DiskStatus error = world.disk().make_directories(options.checkpoint_folder))
+      throw CannotStart(error->text() + " (checkpoint.dir)");
+  return std::get<std::optional<std::string>>(aside).value_or("");
+}
+
+struct Start {
+  JobRef job;
+  std::shared_ptr<const LoadedCheckpoint> checkpoint;  // none: from the first parameters
+  std::string set_aside;
+};
+
+Start prepare(World& world, const Topology& topology, const RunOptions& options) {
   JobPlan plan = plan_job(topology, options.controls);
   if (const auto shortages = memory_shortages(topology, plan); !shortages.empty())
     throw CannotStart(fmt::format("{}", fmt::join(shortages, "\n")));
   for (PipelinePlan& replica : plan.replicas)
     for (StagePlan& stage : replica.stages) stage.rule = options.caps_rule;
   Batches batches = open_batches(world, topology);
-  return std::make_shared<Job>(Job{world, topology, std::move(plan), options.controls, std::move(batches.source),
-                                   std::move(batches.sha256), options.log_path, options.trace_path});
+  const JobIdentity identity = identity_of(topology, batches.sha256);
+  Start start;
+  start.checkpoint = load_start(world, options, plan, identity);
+  std::optional<CheckpointPlan> checkpoint;
+  if (!options.checkpoint_folder.empty())
+    checkpoint =
+        CheckpointPlan{options.checkpoint_folder, identity, topology.checkpoint.every, topology.checkpoint.keep};
+  StartPoint point;
+  if (start.checkpoint)
+    point = {start.checkpoint->info.iteration, start.checkpoint->info.steps, start.checkpoint->info.tokens};
+  start.set_aside = make_room(world, topology, options, point.iteration);
+  start.job = std::make_shared<Job>(Job{world, topology, std::move(plan), options.controls, std::move(batches.source),
+                                        std::move(batches.sha256), options.log_path, options.trace_path,
+                                        std::move(checkpoint), point});
+  return start;
+}
+
+void log_start(const Job& job, const RunOptions& options, const RecorderActor& recorder) {
+  const auto note = [&](std::string text) {
+    tell_from_outside(recorder, Event{.kind = EventKind::resumed, .at = job.world.now(), .text = std::move(text)});
+  };
+  for (const PassedOver& p : options.passed_over) note(fmt::format("passed over {}: {}", p.path, p.why));
+  if (!options.resume_from.empty())
+    note(fmt::format("continues {} after iteration {}", options.resume_from, job.start.iteration));
 }
 
 // Every actor gets an exit; the coordinator last, so that nobody is missed by a live one. True when all are gone.
@@ -68,6 +121,8 @@ void fill_end(const Job& job, Outbox::Ended& end, RunResult& result) {
   result.ending = end.job.ending;
   result.reason = end.job.reason;
   result.corpus_sha256 = job.corpus_sha256;
+  result.saved_iteration = end.job.saved_iteration;
+  result.checkpoint_error = end.job.checkpoint_error;
   result.profile = std::move(end.profile);
   result.event_hash = end.log.event_hash;
   result.events = end.log.events;
@@ -87,12 +142,28 @@ void fill_end(const Job& job, Outbox::Ended& end, RunResult& result) {
 
 }  // namespace
 
+JobIdentity identity_of(const Topology& topology, const std::string& corpus_sha256) {
+  return {topology.model,
+          topology.emulated(),
+          topology.job.seed,
+          topology.training.micro_batches,
+          topology.training.logical_shards,
+          topology.data && !topology.emulated() ? topology.data->micro_batch_tokens : 0,
+          corpus_sha256,
+          topology.training.kernels};
+}
+
 RunResult run_job(World& world, const Topology& topology, const RunOptions& options) {
-  const JobRef job = make_job(world, topology, options);
+  Start start = prepare(world, topology, options);
+  const JobRef job = std::move(start.job);
   const auto outbox = std::make_shared<Outbox>();
   RunResult result;
+  result.resumed_from = options.resume_from;
+  result.start_iteration = job->start.iteration;
+  result.set_aside = std::move(start.set_aside);
   const Instant begin = world.now();
-  const NodeHandles handles = spawn_node(job, outbox);
+  const NodeHandles handles = spawn_node(job, outbox, std::move(start.checkpoint));
+  log_start(*job, options, handles.recorder);
 
   std::optional<Outbox::Ended> end;
   bool stopping = false, alive = false;

@@ -10,13 +10,18 @@
 #include "actors/messages.hpp"
 #include "actors/world/world.hpp"
 #include "config/topology.hpp"
+#include "model/checkpoint/checkpoint.hpp"
 #include "model/stage_model.hpp"
 
 namespace stagecraft {
 
 struct RunOptions {
   NegativeControls controls;
-  std::string log_path, trace_path;                          ///< empty: not kept
+  std::string log_path, trace_path;  ///< empty: not kept
+  /// Of this job alone; empty: no checkpoint is kept. Those after the point where the run begins are moved aside.
+  std::string checkpoint_folder;
+  std::string resume_from;                                   ///< a checkpoint to continue; empty: start anew
+  std::vector<PassedOver> passed_over;                       ///< newer ones that were not sound, for the log
   std::function<void(const IterationReport&)> on_iteration;  ///< called on the driving thread
   std::function<bool()> stop_asked;                          ///< asked often; true: finish the iteration and end
   CapsRule caps_rule = CapsRule::reserve;                    ///< negative control of the caps
@@ -41,15 +46,23 @@ struct RunResult {
   std::string corpus_sha256;            ///< of the training text; empty on emulated devices
   std::uint64_t event_hash = 0, events = 0;
   std::string log, trace, log_error;
-  Duration elapsed{};  ///< of the world's clock, spawn to end
+  std::string resumed_from;           ///< the checkpoint that was continued; empty: started anew
+  std::uint32_t start_iteration = 0;  ///< of that checkpoint
+  std::string set_aside;              ///< where checkpoints of another history are now; empty: there was none
+  std::uint32_t saved_iteration = 0;  ///< of the newest checkpoint that this run completed; 0: none
+  std::string checkpoint_error;       ///< why the last checkpoint that was wanted does not stand
+  Duration elapsed{};                 ///< of the world's clock, spawn to end
 };
 
-/// Thrown before anything is spawned, with all problems in the text: too little memory, or a training text that is
-/// missing, unreadable or too small.
+/// Thrown before anything is spawned, with all problems in the text: too little memory, a training text that is
+/// missing, unreadable or too small, a checkpoint that is damaged or belongs to another job.
 class CannotStart : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// What a run of this topology on a text of this hash must share with a checkpoint that it continues.
+JobIdentity identity_of(const Topology& topology, const std::string& corpus_sha256);
 
 /// On the thread that owns the world. The topology must be valid. Ends every actor and every stream before it returns.
 RunResult run_job(World& world, const Topology& topology, const RunOptions& options);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/mailbox_completions.hpp"
 #include "actors/stage_inbox.hpp"
 #include "model/optimizer.hpp"
 #include "planning/bug.hpp"
@@ -16,18 +17,6 @@ std::string_view name_of(Service service) {
   static constexpr std::string_view names[] = {"initialise", "step", "gather", "reduce", "tie"};
   return names[static_cast<std::size_t>(service)];
 }
-
-// Brings completions of the device into the stage's mailbox.
-class MailboxCompletions final : public Completions {
- public:
-  explicit MailboxCompletions(StageActor to) : to_(std::move(to)) {}
-  void report(const Completion& completion, Duration delay) override {
-    tell_from_outside(to_, OperatorDone{completion}, delay);
-  }
-
- private:
-  StageActor to_;
-};
 
 // What a body leaves for the owner. Written on the device, read after its completion.
 struct Outcome {
@@ -82,17 +71,22 @@ struct StageActorState {
   HeldMessages held;
   std::optional<InFlight> in_flight;
   std::uint64_t tickets = 0;
-  Instant due{};  // when the device was last free
+  Instant due{};            // when the device was last free
+  std::optional<Key> lent;  // the checkpointer reads parameters and moments: they must stay as they are
 
   bool alone() const { return job->topology.pipeline.replicas == 1; }
 
   // -- birth
-  void on(const StageWiring& x) {
-    wiring = x;
+  void on(StageWiring&& x) {
+    wiring = std::move(x);
     stream = &job->world.open_stream(job->topology.device(place).kind,
                                      fmt::format("stage {}.{}", place.stage.value, place.replica.value),
-                                     std::make_unique<MailboxCompletions>(StageActor{self}));
-    submit(Service::initialise, {}, Duration{}, {}, [m = model](Outcome&) { m->initialise(); });
+                                     std::make_unique<MailboxCompletions<StageActor>>(StageActor{self}));
+    submit(Service::initialise, {}, Duration{}, {}, [m = model, start = std::move(wiring.start)](Outcome&) mutable {
+      m->initialise();
+      if (start) m->restore(start->state);
+      start.reset();
+    });
   }
 
   // -- keys
@@ -130,7 +124,9 @@ struct StageActorState {
             : StepFactors{};
     const Duration cost =
         d.kind == Decision::Kind::step ? job->plan.step_time * static_cast<int>(model->groups().size()) : Duration{};
-    submit(Service::step, open.due, cost, {}, [m = model, d, factors, copies = !alone()](Outcome& out) {
+    const bool separate = std::exchange(lent, std::nullopt).has_value();
+    submit(Service::step, open.due, cost, {}, [m = model, d, factors, copies = !alone(), separate](Outcome& out) {
+      if (separate) m->separate();
       if (d.kind == Decision::Kind::step) m->step(factors);
       m->drop_prepared();
       if (!copies) return;
@@ -168,6 +164,7 @@ struct StageActorState {
     });
   }
   void begin_iteration() {
+    if (open.checkpoint) lend();
     if (open.last) return report();
     running = true;
     model->begin(key.iteration);
@@ -183,7 +180,14 @@ struct StageActorState {
   void redeliver(HeldMessages::Message message) {
     std::visit([this](auto& x) { on(std::move(x)); }, message);
   }
-  void report() {
+  void lend() {
+    lent = key;
+    post(self, job->world, wiring.checkpointer, StateLoan{key, state(), std::max(due, open.due)});
+  }
+  void on(const LoanOver& x) {
+    if (lent == x.key) lent.reset();
+  }
+  StageState state() const {
     StageState state{place, {}, {}, {}, arena->peak(), arena->overdrafts()};
     for (const GroupId g : model->groups()) {
       state.parameters[g] = model->parameters(g);
@@ -191,8 +195,9 @@ struct StageActorState {
       state.first_moments[g] = model->first_moment(g);
       state.second_moments[g] = model->second_moment(g);
     }
-    post(self, job->world, wiring.coordinator, StageReport{key, std::move(state)});
+    return state;
   }
+  void report() { post(self, job->world, wiring.coordinator, StageReport{key, state()}); }
 
   // -- the data path
   void on(Tokens&& x) {
@@ -410,13 +415,7 @@ StageActor::behavior_type stage_behavior(StageActor::stateful_pointer<StageActor
                         job->topology.device(place).memory);
   s.model = std::make_shared<StageModel>(job->plan.arithmetic[place.stage.value], job->plan.share(job->topology, place),
                                          s.arena, job->controls);
-  return {
-      [&s](const StageWiring& x) { s.on(x); },         [&s](const Open& x) { s.on(x); },
-      [&s](Tokens& x) { s.on(std::move(x)); },         [&s](TensorMessage& x) { s.on(std::move(x)); },
-      [&s](const OperatorDone& x) { s.on(x); },        [&s](const InstantOver& x) { s.on(x); },
-      [&s](ReduceOrder& x) { s.on(std::move(x)); },    [&s](TieOrder& x) { s.on(std::move(x)); },
-      [&s](ParameterParts& x) { s.on(std::move(x)); }, [&s](const Explain& x) { s.on(x); },
-  };
+  return behavior_of(StageActor{}, s);
 }
 
 }  // namespace

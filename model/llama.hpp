@@ -24,30 +24,16 @@
 
 namespace stagecraft {
 
-/// One named parameter: where it lies in its group. Names and row-major shapes are those of Hugging Face's Llama;
-/// a linear layer stores [out, in].
-struct ParameterInfo {
-  std::string name;
-  GroupId group;
-  std::size_t offset = 0;  ///< elements from the start of the group
-  std::vector<std::size_t> shape;
-
-  std::size_t elements() const {
-    std::size_t product = 1;
-    for (std::size_t extent : shape) product *= extent;
-    return product;
-  }
-  /// Gains of norms are vectors; weight decay leaves them alone.
-  bool decays() const { return shape.size() > 1; }
-};
-
 class LlamaArithmetic final : public Arithmetic {
  public:
   /// Throws std::invalid_argument when the shape is impossible (see ModelSpec) or `isa` is not there on this CPU.
   LlamaArithmetic(const ModelSpec& spec, std::uint64_t seed, Isa isa = best_isa(), std::size_t block_elements = 65536);
+  /// With any table of kernels, which outlives this.
+  LlamaArithmetic(const ModelSpec& spec, std::uint64_t seed, const Kernels& kernels,
+                  std::size_t block_elements = 65536);
 
-  /// All parameters in model order. A tied model has no lm_head.weight.
-  const std::vector<ParameterInfo>& parameters() const { return parameters_; }
+  /// Names and row-major shapes are those of Hugging Face's Llama; a linear layer stores [out, in].
+  const std::vector<ParameterInfo>& parameters() const override { return parameters_; }
   Isa isa() const { return kernels_->isa; }
 
   std::uint32_t layers() const override { return shape_.layers; }

@@ -87,6 +87,34 @@ void StageModel::initialise() {
   }
 }
 
+void StageModel::restore(const std::map<GroupId, GroupValues>& state) {
+  for (const GroupId g : groups()) {
+    if (is_alias(g)) continue;
+    const bool tied_head = arithmetic_->tied() && g == arithmetic_->head_group();
+    const GroupValues& from = state.at(tied_head ? arithmetic_->embedding_group() : g);
+    const std::size_t all = arithmetic_->elements(g);
+    STAGECRAFT_ASSERT(
+        from.parameters.size() == all && from.first_moments.size() == all && from.second_moments.size() == all,
+        "group {} has {} elements, the checkpoint gives {}", g.value, all, from.parameters.size());
+    std::copy(from.parameters.begin(), from.parameters.end(), parameters_.at(g).data());
+    std::size_t at = 0;
+    each_owned_block(*arithmetic_, g, share_.place.replica, share_.replicas, [&](std::size_t first, std::size_t count) {
+      std::copy_n(from.first_moments.data() + first, count, first_moments_.at(g).data() + at);
+      std::copy_n(from.second_moments.data() + first, count, second_moments_.at(g).data() + at);
+      at += count;
+    });
+  }
+}
+
+void StageModel::separate() {
+  for (auto* tensors : {&parameters_, &first_moments_, &second_moments_})
+    for (auto& [group, tensor] : *tensors) {
+      Tensor copy = make(group, tensor.size());
+      std::copy_n(tensor.data(), tensor.size(), copy.data());
+      tensor = std::move(copy);
+    }
+}
+
 void StageModel::begin(Iteration iteration) {
   iteration_ = iteration;
   activations_.clear();

@@ -12,6 +12,7 @@
 
 #include "gpu/arena.hpp"
 #include "model/arithmetic.hpp"
+#include "model/checkpoint/checkpoint.hpp"
 #include "model/reduction.hpp"
 
 namespace stagecraft {
@@ -54,6 +55,11 @@ class StageModel {
 
   /// Allocates and fills parameters and moments. Once, before the first iteration.
   void initialise();
+  /// Takes parameters and moments from a checkpoint, after initialise(). Every group of the stage must be there with
+  /// its size (load_checkpoint sees to that).
+  void restore(const std::map<GroupId, GroupValues>& state);
+  /// Moves parameters and moments to buffers of its own: who holds the old handles keeps what they show now.
+  void separate();
   /// Forgets what the last iteration left: activations, gradients, losses.
   void begin(Iteration iteration);
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/checkpoint/reshard.hpp"
 #include "planning/units.hpp"
 
 namespace stagecraft::tools {
@@ -28,6 +29,13 @@ struct FileOptions {
   bool json = false;
 };
 
+struct RunCommandOptions {
+  FileOptions file;
+  bool resume = false;      ///< continue a checkpoint: `resume_path`, or the newest that is sound
+  std::string resume_path;  ///< empty: the newest one
+  bool fresh = false;       ///< start anew although there are checkpoints
+};
+
 struct SimOptions {
   FileOptions file;
   std::uint64_t first_seed = 1, last_seed = 1;
@@ -35,9 +43,20 @@ struct SimOptions {
   std::string trace;    ///< file for the Chrome trace of the one seed; empty: none
 };
 
+struct CheckpointOptions {
+  FileOptions file;            ///< a topology, a job's folder of checkpoints, or one checkpoint
+  std::string to;              ///< what is to be made
+  Split split = FileCount{1};  ///< reshard
+  bool gguf = false;           ///< export: one GGUF file instead of a folder for Hugging Face's transformers
+};
+
 int check_command(const FileOptions& options);
-int run_command(const FileOptions& options);
+int run_command(const RunCommandOptions& options);
 int sim_command(const SimOptions& options);
 int explain_command(const std::string& code);
+int checkpoint_ls_command(const CheckpointOptions& options);
+int checkpoint_verify_command(const CheckpointOptions& options);
+int checkpoint_reshard_command(const CheckpointOptions& options);
+int checkpoint_export_command(const CheckpointOptions& options);
 
 }  // namespace stagecraft::tools

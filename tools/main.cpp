@@ -41,12 +41,52 @@ bool parse_seeds(const std::string& text, SimOptions& options) {
          options.first_seed <= options.last_seed;
 }
 
+// The verbs below `checkpoint`. What they fill in outlives the parsing.
+void add_checkpoint_verbs(CLI::App& app, CheckpointOptions& options, int& code) {
+  CLI::App* checkpoint = app.add_subcommand("checkpoint", "list, verify, reshard and export checkpoints");
+  checkpoint->require_subcommand(1);
+  const auto add = [&](const char* name, const char* text, int (*act)(const CheckpointOptions&)) {
+    CLI::App* verb = checkpoint->add_subcommand(name, text);
+    add_file_options(*verb, options.file);
+    verb->get_option("FILE")->description("a topology, a job's folder of checkpoints, or one checkpoint");
+    verb->add_flag("--json", options.file.json, "one object on one line");
+    verb->callback([&options, &code, act] { code = act(options); });
+    return verb;
+  };
+  add("ls", "the checkpoints of a job, newest first, and whether they are sound", checkpoint_ls_command);
+  add("verify", "compare every byte with the manifest; exit code 3 when one is damaged", checkpoint_verify_command);
+
+  CLI::App* reshard = add("reshard", "write the same checkpoint with its tensors in other files",
+                          checkpoint_reshard_command);
+  reshard->add_option("--to", options.to, "the folder to be made")->required();
+  CLI::Option_group* how = reshard->add_option_group("how", "exactly one of");
+  how->require_option(1);
+  how->add_option_function<std::uint32_t>(
+         "--files", [&options](std::uint32_t n) { options.split = FileCount{n}; }, "into just so many tensor files")
+      ->check(CLI::Range(1U, 99'999U));
+  how->add_option_function<std::string>(
+      "--max-size",
+      [&options](const std::string& text) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes || bytes->value == 0)
+          throw CLI::ValidationError("--max-size", "expected a size such as 2GiB, got '" + text + "'");
+        options.split = *bytes;
+      },
+      "into tensor files of at most so many bytes, e.g. 2GiB");
+
+  CLI::App* exported = add("export", "write the model for other programs: Hugging Face's transformers, or GGUF",
+                           checkpoint_export_command);
+  exported->add_option("--to", options.to, "the folder to be made; with --gguf, the file")->required();
+  exported->add_flag("--gguf", options.gguf, "one GGUF file, for llama.cpp and its kin");
+}
+
 int command(int argc, char** argv) {
   CLI::App app{"trains transformers with pipeline parallelism as a system of actors", "stagecraft"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "stagecraft 0.1.0");
   int code = done;
   FileOptions file;
+  RunCommandOptions run_options;
   SimOptions sim;
   std::string seed, seeds, lateness, page;
 
@@ -58,7 +98,15 @@ int command(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "train: all nodes of the file on this machine");
   add_file_options(*run, file);
   run->add_flag("--json", file.json, "end with one object on one line");
-  run->callback([&] { code = run_command(file); });
+  CLI::Option* resume =
+      run->add_option("--resume", run_options.resume_path, "continue the newest sound checkpoint, or the one at PATH");
+  resume->expected(0, 1)->option_text("[PATH]");
+  run->add_flag("--fresh", run_options.fresh, "start anew; checkpoints of this job are moved aside")->excludes(resume);
+  run->callback([&] {
+    run_options.file = file;
+    run_options.resume = resume->count() > 0;
+    code = run_command(run_options);
+  });
 
   CLI::App* simulate = app.add_subcommand("sim", "the same under the virtual clock, replayable from a seed");
   add_file_options(*simulate, sim.file);
@@ -81,6 +129,9 @@ int command(int argc, char** argv) {
       throw CLI::ValidationError("--trace", "expected one seed, got " + text);
     code = sim_command(sim);
   });
+
+  CheckpointOptions checkpoint;
+  add_checkpoint_verbs(app, checkpoint, code);
 
   CLI::App* explain = app.add_subcommand("explain", "the page of an error code, for example SC0203");
   explain->add_option("CODE", page, "the code")->required();

@@ -14,8 +14,8 @@ constexpr std::uint32_t bar_width = 30;
 constexpr std::uint32_t plain_lines = 20;  // about as many where there is no terminal
 }  // namespace
 
-Progress::Progress(std::uint32_t iterations, bool digests)
-    : iterations_(iterations), digests_(digests), terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(std::uint32_t iterations, std::uint32_t start, bool digests)
+    : iterations_(iterations), start_(start), digests_(digests), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 Progress::~Progress() {
   if (drawn_) complain("\n");
@@ -33,7 +33,7 @@ void Progress::show(const IterationReport& report) {
     return bar(report, rate);
   }
   const std::uint32_t every = std::max(1U, iterations_ / plain_lines);
-  if (!last && report.iteration.value != 1 && report.iteration.value % every != 0) return;
+  if (!last && report.iteration.value != start_ + 1 && report.iteration.value % every != 0) return;
   complain("iteration {}/{}  ", report.iteration.value, iterations_);
   if (digests_) {
     complain("{}\n", format(report.time));
@@ -45,7 +45,7 @@ void Progress::show(const IterationReport& report) {
 void Progress::bar(const IterationReport& report, double rate) {
   const std::uint32_t full = bar_width * report.iteration.value / std::max(iterations_, 1U);
   const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  const double left = elapsed / report.iteration.value * (iterations_ - report.iteration.value);
+  const double left = elapsed / (report.iteration.value - start_) * (iterations_ - report.iteration.value);
   const std::string what =
       digests_ ? format(report.time) : fmt::format("loss {:.4f}  {:.0f} tokens/s", report.loss, rate);
   complain("\r  [{}{}] {}/{}  {}  {:.0f} s left\x1b[K", std::string(full, '#'), std::string(bar_width - full, '.'),

@@ -10,7 +10,8 @@ namespace stagecraft::tools {
 
 class Progress {
  public:
-  Progress(std::uint32_t iterations, bool digests);
+  /// The first report will be of iteration `start` + 1.
+  Progress(std::uint32_t iterations, std::uint32_t start, bool digests);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -19,7 +20,7 @@ class Progress {
  private:
   void bar(const IterationReport& report, double rate);
 
-  std::uint32_t iterations_;
+  std::uint32_t iterations_, start_;
   bool digests_;
   bool terminal_;
   bool drawn_ = false;

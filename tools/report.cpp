@@ -8,6 +8,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "model/checkpoint/checkpoint_folder.hpp"
+#include "tools/resume.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft::tools {
@@ -45,6 +47,20 @@ std::string stage_table(const Topology& topology, const RunResult& result) {
                percent(static_cast<double>(m.peak.value), static_cast<double>(m.planned.value))});
   }
   return table.text();
+}
+
+// What became of the state on the disk.
+std::string checkpoint_lines(const Topology& topology, const RunResult& result) {
+  std::string out;
+  if (!result.resumed_from.empty())
+    out += fmt::format("continued '{}' after iteration {}\n", result.resumed_from, result.start_iteration);
+  if (!result.set_aside.empty())
+    out += fmt::format("checkpoints of another history are now in '{}'\n", result.set_aside);
+  if (result.saved_iteration > 0)
+    out += fmt::format("the state after iteration {} is in '{}'; continue it with --resume\n", result.saved_iteration,
+                       checkpoint_folder(topology) + "/" + StepFolder{result.saved_iteration}.name());
+  if (!result.checkpoint_error.empty()) out += "THE LAST CHECKPOINT IS NOT WRITTEN: " + result.checkpoint_error + "\n";
+  return out;
 }
 
 }  // namespace
@@ -108,7 +124,7 @@ double tokens_per_second(const RunResult& result) {
 }
 
 std::string summary(const Topology& topology, const RunResult& result, std::size_t width) {
-  std::string out = "\n" + result.reason + "\n";
+  std::string out = "\n" + result.reason + "\n" + checkpoint_lines(topology, result);
   for (const std::string& v : result.violations) out += "BROKEN INVARIANT: " + v + "\n";
   if (result.iterations.empty()) return out;
   const IterationReport &first = result.iterations.front(), &last = result.iterations.back();
@@ -149,6 +165,10 @@ std::string to_json(const Topology& topology, const RunResult& result, std::uint
   j["job_seed"] = topology.job.seed;
   j["ending"] = endings[static_cast<std::size_t>(result.ending)];
   j["reason"] = result.reason;
+  j["resumed_from"] = result.resumed_from;
+  j["start_iteration"] = result.start_iteration;
+  j["saved_iteration"] = result.saved_iteration;
+  j["checkpoint_error"] = result.checkpoint_error;
   j["iterations"] = result.iterations.size();
   j["first_loss"] =
       result.iterations.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(result.iterations.front().loss);
@@ -192,7 +212,9 @@ int exit_code(const RunResult& result) {
   switch (result.ending) {
     case Ending::done:
     case Ending::stopped:
-      return result.violations.empty() ? done : bug;
+      if (!result.violations.empty()) return bug;
+      if (!result.checkpoint_error.empty()) return fault;
+      return result.ending == Ending::done ? done : stopped;
     case Ending::no_progress:
       return no_progress;
     case Ending::bug:

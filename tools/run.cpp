@@ -13,6 +13,7 @@
 #include "tools/output.hpp"
 #include "tools/progress.hpp"
 #include "tools/report.hpp"
+#include "tools/resume.hpp"
 #include "transport/real_disk.hpp"
 
 namespace stagecraft::tools {
@@ -32,6 +33,7 @@ void catch_signals() {
   action.sa_handler = on_stop_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGUSR1, &action, nullptr);
   sigaction(SIGHUP, &action, nullptr);
 }
 
@@ -50,23 +52,29 @@ std::optional<std::string> make_run_folder(const Topology& topology) {
 
 }  // namespace
 
-int run_command(const FileOptions& options) {
-  const auto topology = open_topology(options);
+int run_command(const RunCommandOptions& options) {
+  const auto topology = open_topology(options.file);
   if (!topology) return bad_input;
-  catch_signals();
   const auto world = make_real_world(std::max(2U, std::thread::hardware_concurrency()));
+  RunOptions run;
+  const auto start = choose_start(world->disk(), *topology, options, run);
+  if (const auto* code = std::get_if<ExitCode>(&start)) return *code;
+  catch_signals();
   const auto folder = make_run_folder(*topology);
   if (!folder) return bad_input;
-  if (!options.json) say("{}", describe_job(*topology, plan_job(*topology)));
+  if (!options.file.json) say("{}", describe_job(*topology, plan_job(*topology)));
   std::fflush(stdout);
 
-  RunOptions run;
   run.log_path = *folder + "/events.jsonl";
   run.trace_path = *folder + "/trace.json";
-  run.stop_asked = [] { return stop_signals > 0; };
+  run.stop_asked = [] {
+    if (stop_signals == 0) return false;
+    complain("\nstopping: the iteration is finished and a checkpoint written; once more leaves at once\n");
+    return true;
+  };
   RunResult result;
   try {
-    Progress progress(topology->job.iterations, topology->emulated());
+    Progress progress(topology->job.iterations, std::get<std::uint32_t>(start), topology->emulated());
     run.on_iteration = [&](const IterationReport& report) { progress.show(report); };
     result = run_job(*world, *topology, run);
   } catch (const CannotStart& problem) {
@@ -76,7 +84,7 @@ int run_command(const FileOptions& options) {
   const std::string record = to_json(*topology, result, topology->job.seed);
   if (const DiskStatus error = world->disk().write_whole(*folder + "/run.json", record + "\n"))
     complain("the record of the run is not kept: {}\n", error->text());
-  if (options.json) {
+  if (options.file.json) {
     say("{}\n", record);
   } else {
     say("{}", summary(*topology, result, terminal_width()));

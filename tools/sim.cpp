@@ -9,6 +9,7 @@
 #include "tools/open_topology.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
+#include "transport/memory_disk.hpp"
 #include "transport/real_disk.hpp"
 
 namespace stagecraft::tools {
@@ -57,7 +58,7 @@ int sim_command(const SimOptions& options) {
   int code = done;
   for (std::uint64_t seed = options.first_seed;; ++seed) {
     const VirtualOptions world_options{seed, options.lateness, topology->nodes.size() > 1};
-    const auto world = make_virtual_world(world_options, disk);
+    const auto world = make_virtual_world(world_options, std::make_shared<MemoryDisk>(disk));
     RunOptions run;
     if (!options.trace.empty()) {
       world->disk().make_directories(simulated_folder);

@@ -3,7 +3,6 @@
 #include "actors/world/deterministic_scheduler.hpp"
 #include "actors/world/world.hpp"
 #include "gpu/timed/timed_stream.hpp"
-#include "transport/memory_disk.hpp"
 
 namespace stagecraft {
 
@@ -18,8 +17,8 @@ struct VirtualConfig : caf::actor_system_config {
 
 class VirtualWorld final : public World {
  public:
-  VirtualWorld(const VirtualOptions& options, std::shared_ptr<Disk> base)
-      : options_(options), disk_(std::move(base)), system_(config_), lateness_(options.seed, "lateness") {
+  VirtualWorld(const VirtualOptions& options, std::shared_ptr<Disk> disk)
+      : options_(options), disk_(std::move(disk)), system_(config_), lateness_(options.seed, "lateness") {
     scheduler().seed(options.seed);
   }
 
@@ -43,9 +42,9 @@ class VirtualWorld final : public World {
     return make_inproc_channel(cost, crosses_nodes, *this, arrivals);
   }
 
-  Disk& disk() override { return disk_; }
+  Disk& disk() override { return *disk_; }
   bool log(const std::string& path, std::string text) override {
-    if (auto error = disk_.append(path, text); error && !log_error_) log_error_ = std::move(error);
+    if (auto error = disk_->append(path, text); error && !log_error_) log_error_ = std::move(error);
     return true;
   }
   DiskStatus flush_logs() override { return log_error_; }
@@ -66,7 +65,7 @@ class VirtualWorld final : public World {
   DeterministicScheduler& scheduler() { return DeterministicScheduler::of(system_); }
 
   VirtualOptions options_;
-  MemoryDisk disk_;
+  std::shared_ptr<Disk> disk_;
   DiskStatus log_error_;
   VirtualConfig config_;
   mutable caf::actor_system system_;  // asking it for its scheduler is not const in CAF
@@ -77,8 +76,8 @@ class VirtualWorld final : public World {
 
 }  // namespace
 
-std::unique_ptr<World> make_virtual_world(const VirtualOptions& options, std::shared_ptr<Disk> base) {
-  return std::make_unique<VirtualWorld>(options, std::move(base));
+std::unique_ptr<World> make_virtual_world(const VirtualOptions& options, std::shared_ptr<Disk> disk) {
+  return std::make_unique<VirtualWorld>(options, std::move(disk));
 }
 
 }  // namespace stagecraft

@@ -71,7 +71,7 @@ struct VirtualOptions {
   Duration lateness{};     ///< every message between actors comes up to this much late, and may overtake
   bool serialise = false;  ///< control messages go through their wire form
 };
-/// `base` serves reads; writes stay in memory.
-std::unique_ptr<World> make_virtual_world(const VirtualOptions& options, std::shared_ptr<Disk> base);
+/// `disk` is the one of the simulated node; it outlives the world, as a disk outlives a crash.
+std::unique_ptr<World> make_virtual_world(const VirtualOptions& options, std::shared_ptr<Disk> disk);
 
 }  // namespace stagecraft

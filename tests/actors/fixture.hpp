@@ -76,12 +76,13 @@ struct VirtualRun {
   std::uint64_t seed = 1;
   Duration lateness{};
   RunOptions options;
+  std::shared_ptr<Disk> disk{};  ///< none: a fresh one with the text
 };
 
 inline RunResult run_virtual(const Topology& topology, const VirtualRun& run = {}) {
-  static const std::shared_ptr<MemoryDisk> disk = text_disk();
+  static const std::shared_ptr<MemoryDisk> text = text_disk();
   VirtualOptions options{run.seed, run.lateness, topology.nodes.size() > 1};
-  const auto world = make_virtual_world(options, disk);
+  const auto world = make_virtual_world(options, run.disk ? run.disk : std::make_shared<MemoryDisk>(text));
   return run_job(*world, topology, run.options);
 }
 

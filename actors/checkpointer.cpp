@@ -1,0 +1,112 @@
+#include "actors/checkpointer.hpp"
+
+#include <fmt/format.h>
+
+#include "actors/checkpointer_machine.hpp"
+#include "actors/mailbox_completions.hpp"
+#include "actors/state_view.hpp"
+#include "planning/bug.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Bytes per second that the cost model believes a disk writes. Only the virtual world's clock depends on it.
+constexpr std::uint64_t assumed_disk_rate = 1'000'000'000;
+
+std::string layout_text(const PipelineSpec& p) {
+  return fmt::format("{} stages x {} chunks x {} replicas", p.stages, p.chunks, p.replicas);
+}
+
+// What the states take on a disk, as the cost model charges it.
+Duration write_time(const Arithmetic& arithmetic) {
+  std::uint64_t bytes = 0;
+  for (const ParameterInfo& p : arithmetic.parameters()) bytes += 3 * arithmetic.charged(p.group, p.elements()).value;
+  return Duration{static_cast<std::int64_t>(bytes * (1'000'000'000 / assumed_disk_rate))};
+}
+
+struct CheckpointerState {
+  static inline const char* name = "checkpointer";
+
+  CheckpointerActor::pointer self = nullptr;
+  JobRef job;
+  RecorderActor recorder;
+  CheckpointerWiring wiring;
+  CheckpointerMachine machine{0};
+  Stream* disk_stream = nullptr;
+  std::map<Key, std::vector<StageState>> loans;
+  Instant latest_loan{};
+  std::uint64_t tickets = 0;
+  std::shared_ptr<CheckpointStatus> outcome;  // written on the disk's device, read after its completion
+
+  void on(CheckpointerWiring&& x) {
+    wiring = std::move(x);
+    disk_stream =
+        &job->world.open_stream(DeviceKind::cpu, "checkpoints",
+                                std::make_unique<MailboxCompletions<CheckpointerActor>>(CheckpointerActor{self}));
+  }
+  void on(const BeginCheckpoint& x) { act(checkpointer_event::Begun{x}); }
+  void on(StateLoan&& x) {
+    latest_loan = std::max(latest_loan, x.due);
+    const Place place = x.state.place;
+    loans[x.key].push_back(std::move(x.state));
+    act(checkpointer_event::Lent{x.key, place});
+  }
+  void on(const OperatorDone& x) {
+    STAGECRAFT_ASSERT(x.completion.ticket == tickets, "the completion of a checkpoint that is not being written");
+    disk_stream->retire(x.completion.ticket);
+    const CheckpointStatus error = x.completion.error.empty() ? *outcome : x.completion.error;
+    act(checkpointer_event::Written{error.value_or("")});
+  }
+
+  void act(const CheckpointerEvent& event) {
+    for (const CheckpointerEffect& effect : machine.step(event))
+      std::visit([this](const auto& e) { apply(e); }, effect);
+  }
+  void apply(const checkpointer_effect::Write& e) {
+    auto states = std::make_shared<std::vector<StageState>>(loans.extract(e.begin.key).mapped());
+    outcome = std::make_shared<CheckpointStatus>();
+    const CheckpointInfo info{job->topology.job.name,
+                              job->checkpoint->identity,
+                              job->topology.training.optimizer,
+                              e.begin.iteration,
+                              e.begin.steps,
+                              e.begin.tokens,
+                              layout_text(job->topology.pipeline)};
+    disk_stream->submit({++tickets, latest_loan, write_time(*job->plan.arithmetic[0]),
+                         [job = job, out = outcome, states = std::move(states), info] {
+                           *out = write_checkpoint(job->world.disk(), job->checkpoint->folder, info,
+                                                   job->plan.arithmetic[0]->parameters(), view_of(*job, *states),
+                                                   job->checkpoint->keep);
+                           states->clear();
+                         }});
+  }
+  void apply(const checkpointer_effect::Finish& e) {
+    tell(self, recorder,
+         Event{.kind = EventKind::saved,
+               .at = job->world.now(),
+               .key = Key{e.begin.key.epoch, Iteration{e.begin.iteration}},
+               .text = e.error});
+    for (const StageActor& stage : wiring.stages) post(self, job->world, stage, LoanOver{e.begin.key});
+    post(self, job->world, wiring.coordinator, CheckpointOutcome{e.begin.key, e.begin.iteration, e.error});
+  }
+};
+
+CheckpointerActor::behavior_type checkpointer_behavior(CheckpointerActor::stateful_pointer<CheckpointerState> self,
+                                                       JobRef job, RecorderActor recorder) {
+  CheckpointerState& s = self->state;
+  s.self = self;
+  s.job = std::move(job);
+  s.recorder = std::move(recorder);
+  s.machine = CheckpointerMachine(s.job->places().size());
+  return behavior_of(CheckpointerActor{}, s);
+}
+
+}  // namespace
+
+CheckpointerActor spawn_checkpointer(JobRef job, RecorderActor recorder) {
+  caf::actor_system& system = job->world.system();
+  return system.spawn(checkpointer_behavior, std::move(job), std::move(recorder));
+}
+
+}  // namespace stagecraft
