@@ -34,7 +34,8 @@ std::uint32_t layers_of_stage(const Topology& topology, std::uint32_t stage) {
 }
 
 std::shared_ptr<const Arithmetic> arithmetic_of_stage(const Topology& topology, std::uint32_t stage) {
-  if (!topology.emulated()) return std::make_shared<LlamaArithmetic>(topology.model, topology.job.seed);
+  if (!topology.emulated())
+    return std::make_shared<LlamaArithmetic>(topology.model, topology.job.seed, kernels_of(topology.training.kernels));
   const CostTable& costs = topology.device({{stage}, {0}}).costs;
   return std::make_shared<DigestArithmetic>(topology.model.layers, topology.model.tied_embeddings, topology.job.seed,
                                             costs, layers_of_stage(topology, stage));
@@ -140,7 +141,7 @@ PlanRequest request_for(const Topology& topology, const JobPlan& job, ReplicaId 
 }
 
 std::vector<MemoryEstimate> estimate(const JobPlan& job, const PipelinePlan& plan, ReplicaId replica,
-                                     std::uint32_t replicas) {
+                                     std::uint32_t replicas, bool saves) {
   std::vector<MemoryEstimate> result;
   for (std::size_t s = 0; s < job.chunks.size(); ++s) {
     const Arithmetic& arithmetic = *job.arithmetic[s];
@@ -155,6 +156,7 @@ std::vector<MemoryEstimate> estimate(const JobPlan& job, const PipelinePlan& pla
           const std::size_t owned = owned_elements(arithmetic, g, replica, replicas);
           e.moments += Bytes{2 * arithmetic.charged(g, owned).value};
         }
+    if (saves) e.snapshot = e.parameters + e.moments;
     e.working = plan.forecast.peak_bytes[s];
     result.push_back(e);
   }
@@ -195,7 +197,8 @@ JobPlan plan_job(const Topology& topology, const NegativeControls& controls) {
   for (std::uint32_t r = 0; r < pipeline.replicas; ++r) {
     job.replicas.push_back(make_plan(request_for(topology, job, ReplicaId{r}, bytes)));
     for (StagePlan& plan : job.replicas.back().stages) plan.free_weight_order = controls.free_weight_order;
-    job.memory.push_back(estimate(job, job.replicas.back(), ReplicaId{r}, pipeline.replicas));
+    job.memory.push_back(
+        estimate(job, job.replicas.back(), ReplicaId{r}, pipeline.replicas, topology.checkpoint.every > 0));
   }
   return job;
 }

@@ -16,8 +16,9 @@ namespace stagecraft {
 struct MemoryEstimate {
   Bytes parameters;
   Bytes moments;
-  Bytes working;  ///< activations, tensors in slots, gradient buffers, scratch: the peak of the forecast
-  Bytes total() const { return parameters + moments + working; }
+  Bytes snapshot;  ///< a second copy of both, while a slow disk still reads the first; only where checkpoints are due
+  Bytes working;   ///< activations, tensors in slots, gradient buffers, scratch: the peak of the forecast
+  Bytes total() const { return parameters + moments + snapshot + working; }
 };
 
 struct JobPlan {

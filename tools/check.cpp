@@ -107,6 +107,7 @@ Json stages_json(const Topology& topology, const JobPlan& plan) {
                         {"credits", plan.replicas[r].credits},
                         {"parameters_bytes", m.parameters.value},
                         {"moments_bytes", m.moments.value},
+                        {"snapshot_bytes", m.snapshot.value},
                         {"working_bytes", m.working.value},
                         {"memory_bytes", topology.device({{s}, {r}}).memory.value}});
     }

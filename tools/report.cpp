@@ -79,8 +79,8 @@ std::string describe_job(const Topology& topology, const JobPlan& plan) {
 }
 
 std::string stage_map(const Topology& topology, const JobPlan& plan) {
-  Table table(
-      {"", "device", "layers", "warm-up", "cap F-W", "credits", "parameters", "moments", "working", "total", "of"});
+  Table table({"", "device", "layers", "warm-up", "cap F-W", "credits", "parameters", "moments", "snapshot", "working",
+               "total", "of"});
   const auto cap = [](const std::optional<std::uint32_t>& c) { return c ? std::to_string(*c) : std::string("-"); };
   for (std::uint32_t r = 0; r < topology.pipeline.replicas; ++r)
     for (std::uint32_t s = 0; s < topology.pipeline.stages; ++s) {
@@ -99,7 +99,8 @@ std::string stage_map(const Topology& topology, const JobPlan& plan) {
                              seat.device),
                  fmt::format("{}", fmt::join(layers, " | ")), std::to_string(plan.replicas[r].warmup[s]),
                  cap(stage.activations), std::to_string(plan.replicas[r].credits), format(m.parameters),
-                 format(m.moments), format(m.working), format(m.total()), limit.value > 0 ? format(limit) : "-"});
+                 format(m.moments), m.snapshot.value > 0 ? format(m.snapshot) : "-", format(m.working),
+                 format(m.total()), limit.value > 0 ? format(limit) : "-"});
     }
   return table.text();
 }

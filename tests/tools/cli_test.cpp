@@ -12,32 +12,13 @@
 #include <string>
 #include <thread>
 
+#include "tests/tools/command.hpp"
+
+namespace stagecraft::test {
 namespace {
 
 using Json = nlohmann::json;
 using namespace std::chrono_literals;
-
-struct Ran {
-  int code = -1;
-  std::string output;  // both streams
-};
-
-Ran run(const std::string& arguments, const std::string& streams = "2>&1") {
-  Ran ran;
-  FILE* pipe = popen((std::string(STAGECRAFT_BINARY) + " " + arguments + " " + streams).c_str(), "r");
-  char buffer[4096];
-  while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe)) ran.output.append(buffer, n);
-  const int status = pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ran;
-}
-
-std::string example(const std::string& name) { return std::string(STAGECRAFT_SOURCE_DIR) + "/examples/" + name; }
-std::string temporary(const std::string& name) {
-  return ::testing::TempDir() + "stagecraft-cli-" + std::to_string(getpid()) + "-" + name;
-}
-std::string output_folder() { return " --set output.dir=" + temporary("runs"); }
-bool has(const Ran& ran, const std::string& text) { return ran.output.find(text) != std::string::npos; }
 
 TEST(Command, every_example_checks) {
   for (const auto& entry : std::filesystem::directory_iterator(std::string(STAGECRAFT_SOURCE_DIR) + "/examples")) {
@@ -167,38 +148,5 @@ TEST(Command, an_output_folder_that_cannot_be_made_is_refused) {
   EXPECT_TRUE(has(ran, "output.dir")) << ran.output;
 }
 
-// Starts a run of many iterations, sends signals, and returns how it ended.
-int interrupt(int signals) {
-  const std::string out = temporary("interrupted");
-  const pid_t child = fork();
-  if (child == 0) {
-    (void)freopen(out.c_str(), "w", stdout);
-    (void)freopen("/dev/null", "w", stderr);
-    const std::string file = example("worked-example.yaml"), dir = "output.dir=" + temporary("runs");
-    execl(STAGECRAFT_BINARY, "stagecraft", "run", file.c_str(), "--json", "--set", "job.iterations=1000", "--set",
-          dir.c_str(), nullptr);
-    _exit(127);
-  }
-  std::this_thread::sleep_for(900ms);
-  kill(child, SIGINT);
-  if (signals == 2) {
-    std::this_thread::sleep_for(20ms);
-    kill(child, SIGINT);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-TEST(Command, the_first_interrupt_finishes_the_iteration_and_ends_cleanly) {
-  EXPECT_EQ(interrupt(1), 0);
-  std::ifstream out(temporary("interrupted"));
-  const Json j = Json::parse(out);
-  EXPECT_EQ(j["ending"], "stopped");
-  EXPECT_GE(j["iterations"], 1);
-  EXPECT_LT(j["iterations"], 1000);
-}
-
-TEST(Command, a_second_interrupt_leaves_at_once) { EXPECT_EQ(interrupt(2), 130); }
-
 }  // namespace
+}  // namespace stagecraft::test
