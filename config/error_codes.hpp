@@ -62,6 +62,7 @@ enum class ErrorCode : std::uint16_t {
   costs_on_cpu = 222,
   duplicate_address = 223,
   too_many_operators = 224,
+  kernels_missing = 225,
 
   spare_devices = 250,
   unused_key = 251,

@@ -87,6 +87,10 @@ constexpr ErrorPage pages[] = {
      "Micro-batches x stages x chunks is the number of forwards in one iteration. The limit keeps a schedule from "
      "taking all memory.",
      "training: { micro_batches: 65536 }\npipeline: { stages: 1024 }"},
+    {kernels_missing, error, "The kernels are those of a library that this build does not have.",
+     "The library is looked for when the build is configured. Install its development files and build again, or take "
+     "the exact kernels, which are always there.",
+     "training: { micro_batches: 8, kernels: onednn }   # kernels: exact"},
 
     {spare_devices, warning, "There are more devices than stages x replicas.",
      "The devices at the end of the file stay idle.",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "model/kernels/kernels_onednn.hpp"
 #include "model/layers/units.hpp"
 #include "planning/bug.hpp"
 #include "planning/random.hpp"
@@ -99,12 +100,20 @@ void check_rows(const char* what, UnitId unit, const Tensor& tensor, const Batch
 
 }  // namespace
 
+const Kernels& kernels_of(KernelKind kind) {
+  return kind == KernelKind::onednn ? onednn_kernels() : kernels(best_isa());
+}
+
 LlamaArithmetic::LlamaArithmetic(const ModelSpec& spec, std::uint64_t seed, Isa isa, std::size_t block_elements)
+    : LlamaArithmetic(spec, seed, stagecraft::kernels(isa), block_elements) {}
+
+LlamaArithmetic::LlamaArithmetic(const ModelSpec& spec, std::uint64_t seed, const Kernels& kernels,
+                                 std::size_t block_elements)
     : shape_(LlamaShape::of(spec)),
       tied_(spec.tied_embeddings),
       seed_(keyed(seed, name_key("parameters"))),
       block_elements_(block_elements),
-      kernels_(&kernels(isa)),
+      kernels_(&kernels),
       rope_(shape_.context, shape_.head_size, spec.rope_theta),
       parameters_(list_parameters(shape_, tied_)) {
   if (block_elements == 0) throw std::invalid_argument("model: a block of 0 elements holds nothing; use 65536");

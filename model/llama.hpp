@@ -24,6 +24,10 @@
 
 namespace stagecraft {
 
+/// The fastest kernels of a kind on this CPU. Throws std::runtime_error, with what to do, when this build has no onednn
+/// (ask onednn_missing() first).
+const Kernels& kernels_of(KernelKind kind);
+
 class LlamaArithmetic final : public Arithmetic {
  public:
   /// Throws std::invalid_argument when the shape is impossible (see ModelSpec) or `isa` is not there on this CPU.

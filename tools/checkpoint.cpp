@@ -31,6 +31,12 @@ struct Found {
   std::string path;
   std::vector<CheckpointEntry> entries;
   bool is_single = false;
+  std::string folder_inside;  // the first, where no checkpoint is: perhaps it is that of a job
+
+  std::string nothing() const {
+    if (folder_inside.empty()) return fmt::format("no checkpoints in '{}'", path);
+    return fmt::format("no checkpoints in '{}'; name a folder in it, such as '{}/{}'", path, path, folder_inside);
+  }
 };
 
 std::string without_slash(std::string path) {
@@ -40,9 +46,12 @@ std::string without_slash(std::string path) {
 
 // A folder with steps is a job's; one with files is a checkpoint, perhaps a damaged one.
 Found look_into(Disk& disk, const std::string& path, const std::vector<DiskEntry>& inside) {
-  Found found{path, list_checkpoints(disk, path), false};
-  found.is_single = found.entries.empty() &&
-                    std::any_of(inside.begin(), inside.end(), [](const DiskEntry& entry) { return !entry.folder; });
+  Found found{path, list_checkpoints(disk, path), false, ""};
+  if (!found.entries.empty()) return found;
+  for (const DiskEntry& entry : inside) {
+    found.is_single = found.is_single || !entry.folder;
+    if (entry.folder && found.folder_inside.empty()) found.folder_inside = entry.name;
+  }
   if (found.is_single) {
     const auto info = read_manifest(disk, path);
     const auto* sound = std::get_if<CheckpointInfo>(&info);
@@ -60,7 +69,7 @@ std::optional<Found> find(Disk& disk, const FileOptions& options) {
     if (!topology) return std::nullopt;
     path = checkpoint_folder(*topology);
     inside = disk.list(path);
-    if (!inside && inside.error().code == ENOENT) return Found{path, {}, false};
+    if (!inside && inside.error().code == ENOENT) return Found{path, {}, false, ""};
   }
   if (inside) return look_into(disk, path, inside.value());
   complain("{}\n", inside.error().text());
@@ -136,8 +145,12 @@ std::variant<std::string, ExitCode> choose_one(Disk& disk, const FileOptions& op
   const CheckpointChoice choice = newest_verified(disk, found->path);
   for (const PassedOver& p : choice.passed_over) complain("passed over {}: {}\n", p.path, p.why);
   if (choice.path) return *choice.path;
-  complain("'{}' holds no checkpoint that can be used; name the folder of one, or the file of its job\n", found->path);
-  return choice.passed_over.empty() ? bad_input : fault;
+  if (choice.passed_over.empty()) {
+    complain("{}\n", found->nothing());
+    return bad_input;
+  }
+  complain("'{}' holds no checkpoint that can be used; take one from elsewhere\n", found->path);
+  return fault;
 }
 
 bool is_free(const std::string& target) {
@@ -158,7 +171,7 @@ int checkpoint_ls_command(const CheckpointOptions& options) {
   if (options.file.json) {
     print_json(*found, all);
   } else if (all.empty()) {
-    say("no checkpoints in '{}'\n", found->path);
+    say("{}\n", found->nothing());
   } else {
     print_table(all);
   }
@@ -172,8 +185,7 @@ int checkpoint_verify_command(const CheckpointOptions& options) {
   const auto all = inspect_all(disk, *found);
   const auto is_damaged = [](const Inspected& x) { return !x.entry.partial && !x.why.empty(); };
   const auto damaged = std::count_if(all.begin(), all.end(), is_damaged);
-  if (all.empty())
-    complain("'{}' holds no checkpoint to verify; name the folder of one, or the file of its job\n", found->path);
+  if (all.empty()) complain("{}\n", found->nothing());
   if (options.file.json) {
     print_json(*found, all);
   } else {

@@ -56,8 +56,8 @@ void add_checkpoint_verbs(CLI::App& app, CheckpointOptions& options, int& code) 
   add("ls", "the checkpoints of a job, newest first, and whether they are sound", checkpoint_ls_command);
   add("verify", "compare every byte with the manifest; exit code 3 when one is damaged", checkpoint_verify_command);
 
-  CLI::App* reshard = add("reshard", "write the same checkpoint with its tensors in other files",
-                          checkpoint_reshard_command);
+  CLI::App* reshard =
+      add("reshard", "write the same checkpoint with its tensors in other files", checkpoint_reshard_command);
   reshard->add_option("--to", options.to, "the folder to be made")->required();
   CLI::Option_group* how = reshard->add_option_group("how", "exactly one of");
   how->require_option(1);

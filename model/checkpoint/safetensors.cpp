@@ -194,15 +194,15 @@ SafetensorsWriter::SafetensorsWriter(std::string path, std::unique_ptr<FileWrite
 
 std::variant<SafetensorsWriter, std::string> SafetensorsWriter::create(Disk& disk, const std::string& path,
                                                                        const std::vector<TensorEntry>& tensors) {
-  nlohmann::ordered_json header;
-  header["__metadata__"] = {{"format", "pt"}};
   std::uint64_t at = 0;
+  std::string text = R"({"__metadata__":{"format":"pt"})";
   for (const TensorEntry& tensor : tensors) {
     const std::uint64_t bytes = sizeof(float) * product(tensor.shape).value_or(0);
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {at, at + bytes}}};
+    text += fmt::format(R"(,{}:{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})", Json(tensor.name).dump(),
+                        fmt::join(tensor.shape, ","), at, at + bytes);
     at += bytes;
   }
-  std::string text = header.dump();
+  text += '}';
   text.append((length_bytes - text.size() % length_bytes) % length_bytes, ' ');
   if (text.size() > safetensors_header_limit)
     return fmt::format("cannot write '{}': {} tensors need a header of {} bytes, the format allows {}; use more files",

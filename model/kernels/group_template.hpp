@@ -2,6 +2,7 @@
 // Thread promise: as kernels.hpp.
 #pragma once
 
+#include "model/kernels/attention_template.hpp"
 #include "model/kernels/kernels.hpp"
 #include "model/kernels/layer_template.hpp"
 #include "model/kernels/matmul_template.hpp"
@@ -53,9 +54,8 @@ constexpr Kernels table_of(Isa isa) {
           .rope = rope<F>,
           .swiglu = swiglu<F>,
           .swiglu_grad = swiglu_grad<F>,
-          .attention_softmax = attention_softmax<F>,
-          .attention_grad = attention_grad<F>,
-          .row_dots = row_dots<F>,
+          .attention_forward = attention_forward<F>,
+          .attention_backward = attention_backward<F>,
           .cross_entropy = cross_entropy<F>,
           .add = add_all<F>,
           .square_sum = square_sum<F>,

@@ -34,20 +34,40 @@ float* packing_scratch(std::size_t floats) {
   return scratch.data.get();
 }
 
-bool available(Isa isa) {
-  if (isa == Isa::scalar) return true;
-  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+std::size_t attention_score_ld(std::size_t length) { return (length + 31) / 32 * 32 + 16; }
+
+std::size_t attention_scratch(std::size_t length, std::size_t head_size) {
+  const std::size_t rows = length < attention_rows ? length : attention_rows;
+  const auto panels = [](std::size_t columns) { return (columns + 31) / 32 * 32; };  // of the widest register tile
+  const std::size_t scores = 2 * rows * attention_score_ld(length);
+  const std::size_t keys_and_values = 2 * panels(length) * head_size + length * panels(head_size);
+  return scores + keys_and_values + 2 * rows * panels(head_size);
 }
 
-Isa best_isa() { return available(Isa::avx2) ? Isa::avx2 : Isa::scalar; }
+bool available(Isa isa) {
+  // What the CPU has and the operating system saves: the builtin asks for both.
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  switch (isa) {
+    case Isa::scalar:
+      return true;
+    case Isa::avx2:
+      return avx2;
+    case Isa::avx512:
+      return avx2 && __builtin_cpu_supports("avx512f") != 0;
+  }
+  return false;
+}
 
-const char* name_of(Isa isa) { return isa == Isa::avx2 ? "avx2" : "scalar"; }
+Isa best_isa() { return available(Isa::avx512) ? Isa::avx512 : available(Isa::avx2) ? Isa::avx2 : Isa::scalar; }
+
+const char* name_of(Isa isa) { return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "scalar"; }
 
 const Kernels& kernels(Isa isa) {
   if (!available(isa))
-    throw std::invalid_argument(std::string("kernels: this CPU cannot run ") + name_of(isa) +
-                                " code (it needs AVX2 and FMA); use scalar");
-  return isa == Isa::avx2 ? avx2_kernels() : scalar_kernels();
+    throw std::invalid_argument(std::string("kernels: this CPU cannot run ") + name_of(isa) + " code (it needs " +
+                                (isa == Isa::avx512 ? "AVX-512 F, " : "") + "AVX2 and FMA); use " +
+                                name_of(best_isa()));
+  return isa == Isa::avx512 ? avx512_kernels() : isa == Isa::avx2 ? avx2_kernels() : scalar_kernels();
 }
 
 }  // namespace stagecraft

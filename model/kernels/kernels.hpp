@@ -1,8 +1,9 @@
 // The inner loops of the model as a table of functions, one table per instruction set, all with the same bits.
 //
-// Each algorithm is written once, over a vector of sixteen floats (`*_template.hpp`); `kernels_scalar.cpp` and
-// `kernels_avx2.cpp` instantiate it. Matrices are row-major with a leading dimension in elements. Reductions keep
-// sixteen lanes (lane i sums elements i, i + 16, ...) and add them as the tree ((0+8)+(4+12)) + ...
+// Each algorithm is written once, over a vector of sixteen floats (`*_template.hpp`); `kernels_scalar.cpp`,
+// `kernels_avx2.cpp` and `kernels_avx512.cpp` instantiate it. Matrices are row-major with a leading dimension in
+// elements. Reductions keep sixteen lanes (lane i sums elements i, i + 16, ...) and add them as the tree ((0+8)+(4+12))
+// + ...
 //
 // Only plain types here: code compiled for a newer CPU must not emit functions that other files share.
 // Thread promise: pure functions of their arguments; packing scratch is thread-local.
@@ -14,7 +15,8 @@
 namespace stagecraft {
 
 /// Instruction sets that the kernels are written for, slowest first.
-enum class Isa : std::uint8_t { scalar, avx2 };
+enum class Isa : std::uint8_t { scalar, avx2, avx512 };
+inline constexpr Isa every_isa[] = {Isa::scalar, Isa::avx2, Isa::avx512};
 
 /// C[m, n] = op(A) op(B), or C += op(A) op(B): each element one chain of fused multiply-adds over k in increasing
 /// order that starts from 0, or from the present C. op(A) is [m, k], op(B) is [k, n]; a transposed operand is stored
@@ -32,15 +34,31 @@ struct MatrixProduct {
   bool accumulate = false;
 };
 
-/// Scores of one tile of queries of one head. Row r may see the keys 0 .. first + r of `keys`.
-struct AttentionTile {
-  std::size_t rows = 0, keys = 0, first = 0;
-  float scale = 1;           ///< of the raw scores
-  float* scores = nullptr;   ///< [rows, keys] raw scores in, probabilities out
-  std::size_t ld = 0;        ///< of scores and gradients
-  float* maximum = nullptr;  ///< per row, `stride` apart: largest scaled score
-  float* inverse = nullptr;  ///< per row, `stride` apart: 1 / sum of exponentials
+inline constexpr std::size_t attention_strip = 16;  ///< queries whose keys end at the same place
+inline constexpr std::size_t attention_rows = 64;   ///< queries whose scores the backward pass holds at a time
+
+/// One head of one document: query i sees the keys 0 .. i. q, k and v are [length, head_size], rows `ld` apart;
+/// outputs and their gradients are rows `out_ld` apart. Probabilities are softmax(scale q k^T), rows of q before k.
+struct AttentionHead {
+  std::size_t length = 0, head_size = 0, ld = 0, out_ld = 0;
+  const float* q = nullptr;
+  const float* k = nullptr;
+  const float* v = nullptr;
+  float scale = 1;
+  float* maximum = nullptr;  ///< per query, `stride` apart: largest scaled score
+  float* inverse = nullptr;  ///< per query, `stride` apart: 1 / sum of exponentials
   std::size_t stride = 1;
+  float* scratch = nullptr;  ///< attention_scratch(length, head_size) floats
+};
+
+/// Gradients of one head, rows as far apart as what they belong to. dk and dv continue their chains over the queries in
+/// order; dq is written.
+struct AttentionGradient {
+  const float* out = nullptr;
+  const float* dout = nullptr;
+  float* dq = nullptr;
+  float* dk = nullptr;
+  float* dv = nullptr;
 };
 
 /// AdamW on one run of elements.
@@ -82,14 +100,10 @@ struct Kernels {
   /// In place: dh becomes h, gate_up becomes its gradient.
   void (*swiglu_grad)(float* gate_up, float* dh, std::size_t rows, std::size_t hidden);
 
-  /// Raw scores become probabilities; keys a row may not see become 0. Writes maximum and inverse.
-  void (*attention_softmax)(const AttentionTile& tile);
-  /// Raw scores become the same probabilities again from maximum and inverse, and dp (gradient of the probabilities)
-  /// becomes the gradient of the raw scores: p (dp - dot) scale, with dot[r] = sum over keys of p dp.
-  void (*attention_grad)(const AttentionTile& tile, float* dp, const float* dot);
-  /// out[r * stride] = sum over columns of a[r, :] b[r, :].
-  void (*row_dots)(const float* a, std::size_t lda, const float* b, std::size_t ldb, std::size_t rows,
-                   std::size_t columns, float* out, std::size_t stride);
+  /// out = probabilities v, [length, head_size]. Writes maximum and inverse.
+  void (*attention_forward)(const AttentionHead& head, float* out);
+  /// From what attention_forward left; the probabilities come out with the same bits again.
+  void (*attention_backward)(const AttentionHead& head, const AttentionGradient& gradient);
 
   /// Logits become softmax(logits) - onehot(target); returns the maximum and the sum of exp(logit - maximum).
   void (*cross_entropy)(float* logits, std::size_t columns, std::size_t target, float* maximum, float* sum);
@@ -103,11 +117,17 @@ struct Kernels {
   void (*exp)(const float* x, float* y, std::size_t elements);
 };
 
+/// Floats between two rows of scores of a document of `length` tokens: an odd number of cache lines, so that columns
+/// do not fall on the same cache sets.
+std::size_t attention_score_ld(std::size_t length);
+/// Floats of scratch that either pass over one head needs. Grows with `length`.
+std::size_t attention_scratch(std::size_t length, std::size_t head_size);
+
 /// True when this CPU can run the kernels of `isa`.
 bool available(Isa isa);
 /// The fastest instruction set of this CPU.
 Isa best_isa();
-/// "scalar", "avx2".
+/// "scalar", "avx2", "avx512".
 const char* name_of(Isa isa);
 /// The table of `isa`. Throws std::invalid_argument when this CPU cannot run it.
 const Kernels& kernels(Isa isa);

@@ -13,6 +13,9 @@ namespace {
 
 // Sixteen floats in two registers; lane by lane what Lanes<16> is.
 struct Avx2Lanes {
+  static constexpr std::size_t lanes = 16;
+  static constexpr std::size_t tile_rows = 6, tile_vectors = 1;  // 12 accumulators of the 16 registers
+
   __m256 low, high;
 
   static Avx2Lanes broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -22,10 +25,16 @@ struct Avx2Lanes {
     _mm256_storeu_ps(p, low);
     _mm256_storeu_ps(p + 8, high);
   }
+  static Avx2Lanes load_first(const float* p, std::size_t count);
+  void store_first(float* p, std::size_t count) const;
 
   float sum() const;
   float maximum() const;
-  static void transpose(const float* source, std::size_t ld, float* destination);
+  static void transpose(const float* source, std::size_t ld, float* destination, std::size_t out_ld);
+  template <std::size_t R>
+  static void pack_rows(const float* source, std::size_t ld, std::size_t depth, float* packed);
+  template <std::size_t R>
+  static void pack_columns(const float* source, std::size_t ld, std::size_t depth, float* packed);
 
   struct Squares {
     __m256d v[4] = {_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd()};
@@ -56,12 +65,31 @@ Avx2Lanes sqrt(Avx2Lanes a) { return {_mm256_sqrt_ps(a.low), _mm256_sqrt_ps(a.hi
 Avx2Lanes max(Avx2Lanes a, Avx2Lanes b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
 Avx2Lanes min(Avx2Lanes a, Avx2Lanes b) { return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)}; }
 
+// All ones in the lanes below `count`.
+struct Mask {
+  __m256i low, high;
+  explicit Mask(std::size_t count) {
+    const __m256i n = _mm256_set1_epi32(static_cast<int>(count));
+    low = _mm256_cmpgt_epi32(n, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    high = _mm256_cmpgt_epi32(n, _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15));
+  }
+};
+
 Avx2Lanes first(Avx2Lanes a, std::size_t count, Avx2Lanes other) {
-  const __m256i n = _mm256_set1_epi32(static_cast<int>(count));
-  const __m256i low = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  const __m256i high = _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15);
-  return {_mm256_blendv_ps(other.low, a.low, _mm256_castsi256_ps(_mm256_cmpgt_epi32(n, low))),
-          _mm256_blendv_ps(other.high, a.high, _mm256_castsi256_ps(_mm256_cmpgt_epi32(n, high)))};
+  const Mask kept(count);
+  return {_mm256_blendv_ps(other.low, a.low, _mm256_castsi256_ps(kept.low)),
+          _mm256_blendv_ps(other.high, a.high, _mm256_castsi256_ps(kept.high))};
+}
+
+// Lanes that are masked out are neither read nor written.
+Avx2Lanes Avx2Lanes::load_first(const float* p, std::size_t count) {
+  const Mask kept(count);
+  return {_mm256_maskload_ps(p, kept.low), _mm256_maskload_ps(p + 8, kept.high)};
+}
+void Avx2Lanes::store_first(float* p, std::size_t count) const {
+  const Mask kept(count);
+  _mm256_maskstore_ps(p, kept.low, low);
+  _mm256_maskstore_ps(p + 8, kept.high, high);
 }
 
 __m256 scale_by_power(__m256 x, __m256 shifted) {
@@ -90,15 +118,18 @@ float Avx2Lanes::maximum() const {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
-// Eight rows of eight to eight columns: pairs, then quads, then halves change places.
-void transpose_eight(const float* source, std::size_t ld, float* destination, std::size_t out_ld) {
+// Eight columns of R rows: column k goes to destination + k * out_ld, with zeros for the rows that are not there.
+template <std::size_t R>
+[[gnu::always_inline]] inline void transpose_eight(const float* source, std::size_t ld, float* destination,
+                                                   std::size_t out_ld) {
   __m256 row[8], pair[8];
+  const auto four = [&](std::size_t i, std::size_t k) {
+    return i < R ? _mm_loadu_ps(source + i * ld + k) : _mm_setzero_ps();
+  };
   for (std::size_t i = 0; i < 4; ++i) {
     // Rows i and i + 4 share a register from the start, so that no later step crosses halves.
-    row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(source + i * ld)),
-                                  _mm_loadu_ps(source + (i + 4) * ld), 1);
-    row[i + 4] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(source + i * ld + 4)),
-                                      _mm_loadu_ps(source + (i + 4) * ld + 4), 1);
+    row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(four(i, 0)), four(i + 4, 0), 1);
+    row[i + 4] = _mm256_insertf128_ps(_mm256_castps128_ps256(four(i, 4)), four(i + 4, 4), 1);
   }
   for (std::size_t h = 0; h < 8; h += 4)
     for (std::size_t i = 0; i < 4; i += 2) {
@@ -113,11 +144,37 @@ void transpose_eight(const float* source, std::size_t ld, float* destination, st
     }
 }
 
-void Avx2Lanes::transpose(const float* source, std::size_t ld, float* destination) {
-  transpose_eight(source, ld, destination, 16);
-  transpose_eight(source + 8 * ld, ld, destination + 8, 16);
-  transpose_eight(source + 8, ld, destination + 8 * 16, 16);
-  transpose_eight(source + 8 * ld + 8, ld, destination + 8 * 16 + 8, 16);
+void Avx2Lanes::transpose(const float* source, std::size_t ld, float* destination, std::size_t out_ld) {
+  transpose_eight<8>(source, ld, destination, out_ld);
+  transpose_eight<8>(source + 8 * ld, ld, destination + 8, out_ld);
+  transpose_eight<8>(source + 8, ld, destination + 8 * out_ld, out_ld);
+  transpose_eight<8>(source + 8 * ld + 8, ld, destination + 8 * out_ld + 8, out_ld);
+}
+
+// Each column is stored as eight floats; those beyond R are overwritten by the next column (hence packing_slack).
+template <std::size_t R>
+void Avx2Lanes::pack_rows(const float* source, std::size_t ld, std::size_t depth, float* packed) {
+  std::size_t k = 0;
+  for (; k + 8 <= depth; k += 8) {
+    for (std::size_t i = 0; i < R; ++i) __builtin_prefetch(source + (R + i) * ld + k);  // the tile below is next
+    transpose_eight<R>(source + k, ld, packed + k * R, R);
+  }
+  for (; k < depth; ++k)
+    for (std::size_t i = 0; i < R; ++i) packed[k * R + i] = source[i * ld + k];
+}
+
+// As pack_rows, but the last column is stored alone: what comes behind it may be there already.
+template <std::size_t R>
+void Avx2Lanes::pack_columns(const float* source, std::size_t ld, std::size_t depth, float* packed) {
+  const __m256i kept = _mm256_cmpgt_epi32(_mm256_set1_epi32(R), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  for (std::size_t k = 0; k < depth; ++k) {
+    __builtin_prefetch(source + (pack_chunk + k) * ld);  // the next call's
+    const __m256 column = _mm256_maskload_ps(source + k * ld, kept);
+    if (k + 1 < depth)
+      _mm256_storeu_ps(packed + k * R, column);
+    else
+      _mm256_maskstore_ps(packed + k * R, kept, column);
+  }
 }
 
 }  // namespace

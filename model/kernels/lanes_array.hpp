@@ -10,6 +10,9 @@ namespace stagecraft {
 
 template <std::size_t N>
 struct Lanes {
+  static constexpr std::size_t lanes = N;
+  static constexpr std::size_t tile_rows = 6, tile_vectors = 1;  // of the register tile (register_tile.hpp)
+
   float v[N];
 
   static Lanes broadcast(float x) {
@@ -25,6 +28,15 @@ struct Lanes {
   }
   void store(float* p) const {
     for (std::size_t i = 0; i < N; ++i) p[i] = v[i];
+  }
+  /// The first `count` < N floats, zeros in the other lanes.
+  static Lanes load_first(const float* p, std::size_t count) {
+    Lanes r = zero();
+    for (std::size_t i = 0; i < count; ++i) r.v[i] = p[i];
+    return r;
+  }
+  void store_first(float* p, std::size_t count) const {
+    for (std::size_t i = 0; i < count; ++i) p[i] = v[i];
   }
 
   template <class Function>
@@ -92,10 +104,23 @@ struct Lanes {
       for (std::size_t i = 0; i < width; ++i) t[i] = t[i] > t[i + width] ? t[i] : t[i + width];
     return t[0];
   }
-  /// destination[16 i + j] = source[j * ld + i]: sixteen rows become sixteen columns.
-  static void transpose(const float* source, std::size_t ld, float* destination) {
+  /// destination[i * out_ld + j] = source[j * ld + i]: sixteen rows become sixteen columns.
+  static void transpose(const float* source, std::size_t ld, float* destination, std::size_t out_ld) {
     for (std::size_t i = 0; i < N; ++i)
-      for (std::size_t j = 0; j < N; ++j) destination[N * i + j] = source[j * ld + i];
+      for (std::size_t j = 0; j < N; ++j) destination[out_ld * i + j] = source[j * ld + i];
+  }
+  /// packed[k * R + i] = source[i * ld + k]: R rows, `depth` long, side by side. R <= tile_rows; a faster vector may
+  /// write `packing_slack` floats beyond the end.
+  template <std::size_t R>
+  static void pack_rows(const float* source, std::size_t ld, std::size_t depth, float* packed) {
+    for (std::size_t k = 0; k < depth; ++k)
+      for (std::size_t i = 0; i < R; ++i) packed[k * R + i] = source[i * ld + k];
+  }
+  /// packed[k * R + i] = source[k * ld + i]: R columns of `depth` rows.
+  template <std::size_t R>
+  static void pack_columns(const float* source, std::size_t ld, std::size_t depth, float* packed) {
+    for (std::size_t k = 0; k < depth; ++k)
+      for (std::size_t i = 0; i < R; ++i) packed[k * R + i] = source[k * ld + i];
   }
 
   /// Sixteen sums of squares in double. The product of two floats is exact there.

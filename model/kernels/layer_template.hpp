@@ -1,4 +1,4 @@
-// Norm, rotation, gate, attention rows and loss over any vector F of sixteen floats (see Kernels for what each does).
+// Norm, rotation, gate and loss over any vector F of sixteen floats (see Kernels for what each does).
 // Thread promise: as kernels.hpp.
 #pragma once
 
@@ -136,62 +136,10 @@ void swiglu_grad(float* gate_up, float* dh, std::size_t rows, std::size_t hidden
   }
 }
 
-/// How many lanes of the block at j belong to the first `count` keys.
+/// How many lanes of the block at j belong to the first `count` columns.
 template <class F>
 std::size_t lanes_left(std::size_t count, std::size_t j) {
   return count <= j ? 0 : (count - j < lanes_of_row ? count - j : lanes_of_row);
-}
-
-template <class F>
-void attention_softmax(const AttentionTile& tile) {
-  const F scale = F::broadcast(tile.scale);
-  const F lowest = F::broadcast(-__builtin_inff());
-  for (std::size_t r = 0; r < tile.rows; ++r) {
-    float* row = tile.scores + r * tile.ld;
-    const std::size_t seen = tile.first + r + 1;
-    F largest = lowest;
-    for (std::size_t j = 0; j < seen; j += lanes_of_row)
-      largest = max(largest, first(F::load(row + j) * scale, lanes_left<F>(seen, j), lowest));
-    const float maximum = largest.maximum();
-    F sum = F::zero();
-    for (std::size_t j = 0; j < seen; j += lanes_of_row) {
-      const F e = exp_of(F::load(row + j) * scale - F::broadcast(maximum));
-      const F kept = first(e, lanes_left<F>(seen, j), F::zero());
-      sum = sum + kept;
-      kept.store(row + j);
-    }
-    const float inverse = 1.0F / sum.sum();
-    for (std::size_t j = 0; j < tile.keys; j += lanes_of_row)
-      (j < seen ? F::load(row + j) * F::broadcast(inverse) : F::zero()).store(row + j);
-    tile.maximum[r * tile.stride] = maximum;
-    tile.inverse[r * tile.stride] = inverse;
-  }
-}
-
-template <class F>
-void attention_grad(const AttentionTile& tile, float* dp, const float* dot_of_row) {
-  const F scale = F::broadcast(tile.scale);
-  for (std::size_t r = 0; r < tile.rows; ++r) {
-    float* row = tile.scores + r * tile.ld;
-    float* grad = dp + r * tile.ld;
-    const std::size_t seen = tile.first + r + 1;
-    const F maximum = F::broadcast(tile.maximum[r * tile.stride]);
-    const F inverse = F::broadcast(tile.inverse[r * tile.stride]);
-    const F offset = F::broadcast(dot_of_row[r]);
-    for (std::size_t j = 0; j < tile.keys; j += lanes_of_row) {
-      const std::size_t kept = lanes_left<F>(seen, j);
-      const F p = kept == 0 ? F::zero() : first(exp_of(F::load(row + j) * scale - maximum) * inverse, kept, F::zero());
-      const F ds = kept == 0 ? F::zero() : first(p * (F::load(grad + j) - offset) * scale, kept, F::zero());
-      p.store(row + j);
-      ds.store(grad + j);
-    }
-  }
-}
-
-template <class F>
-void row_dots(const float* a, std::size_t lda, const float* b, std::size_t ldb, std::size_t rows, std::size_t columns,
-              float* out, std::size_t stride) {
-  for (std::size_t r = 0; r < rows; ++r) out[r * stride] = dot<F>(a + r * lda, b + r * ldb, columns);
 }
 
 template <class F>

@@ -6,22 +6,17 @@
 
 namespace stagecraft {
 
-/// The first `count` floats at p, zeros in the other lanes; sixteen when count >= 16.
+/// The first `count` floats at p, zeros in the other lanes; sixteen when count >= 16. Nothing beyond is read.
 template <class F>
-F load_some(const float* p, std::size_t count) {
-  if (count >= 16) return F::load(p);
-  alignas(64) float lanes[16] = {};
-  for (std::size_t i = 0; i < count; ++i) lanes[i] = p[i];
-  return F::load(lanes);
+[[gnu::always_inline]] inline F load_some(const float* p, std::size_t count) {
+  return count >= F::lanes ? F::load(p) : F::load_first(p, count);
 }
 
 /// Stores the first `count` lanes; sixteen when count >= 16.
 template <class F>
-void store_some(F x, float* p, std::size_t count) {
-  if (count >= 16) return x.store(p);
-  alignas(64) float lanes[16];
-  x.store(lanes);
-  for (std::size_t i = 0; i < count; ++i) p[i] = lanes[i];
+[[gnu::always_inline]] inline void store_some(F x, float* p, std::size_t count) {
+  if (count >= F::lanes) return x.store(p);
+  x.store_first(p, count);
 }
 
 }  // namespace stagecraft

@@ -8,6 +8,7 @@ namespace stagecraft {
 
 const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
 
 /// At least `floats` floats, 64-byte aligned, private to the calling thread until its next call. Grows, never shrinks.
 float* packing_scratch(std::size_t floats);

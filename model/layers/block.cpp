@@ -64,7 +64,7 @@ void linear_weight_grad(const LayerContext& c, const float* dy, const float* x, 
 }  // namespace
 
 ActivationBytes activation_bytes(const LlamaShape& s, std::size_t tokens) {
-  const std::size_t tile = attention_tile_elements(s, tokens);
+  const std::size_t attention = attention_scratch_elements(s, tokens);
   const std::size_t row = tokens * s.width;
   const std::size_t kept_by_both = 2 * tokens + 2 * row + 2 * tokens * s.hidden;  // scales, attended, middle, gate_up
   const std::size_t qkv = tokens * s.qkv_columns();
@@ -73,7 +73,7 @@ ActivationBytes activation_bytes(const LlamaShape& s, std::size_t tokens) {
           .after_backward_input = bytes(kept_by_both + qkv + 5 * row + tokens * s.hidden + 2 * s.width),
           .output = bytes(row),
           .input_gradient = bytes(row),
-          .scratch = bytes(std::max({row, tile, tokens * s.hidden, row + 2 * tile}))};
+          .scratch = bytes(std::max({row, tokens * s.hidden, row + attention}))};
 }
 
 Tensor forward(const LayerContext& c, const Tensor& weights, const Tensor& x, const Packing& packing, Saved& saved,

@@ -140,7 +140,8 @@ TEST(Saving, changes_neither_the_bits_nor_the_time_of_an_iteration) {
 TEST(Saving, a_slow_disk_gets_the_state_of_its_iteration_and_stops_nobody) {
   const auto emulated = [](std::vector<std::string> more) {
     std::string file = emulated_file();
-    file.replace(file.find("forward:"), 0, "parameters: 1GiB, ");
+    file.insert(file.find("forward:"), "parameters: 1GiB, ");
+    file.replace(file.find("8GiB"), 4, "64GiB");
     more.insert(more.end(), {"pipeline.stages=3", "job.iterations=40"});
     return load(file, more);
   };

@@ -1,5 +1,5 @@
-// Code compiled for AVX2 must not leak: a weak symbol of that object (an inline function, a template of the standard
-// the library) could be the copy that the linker keeps for everybody, and an older CPU would meet it anywhere.
+// Code compiled for AVX2 or AVX-512 must not leak: a weak symbol of such an object (an inline function, a template of
+// the standard library) could be the copy that the linker keeps for everybody, and an older CPU would meet it anywhere.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -75,8 +75,12 @@ std::optional<std::vector<Symbol>> symbols_of(const fs::path& object) {
   if (!output_of("nm --version")) GTEST_SKIP() << "nm is not installed (package binutils)"; \
   if (!fs::exists(object)) GTEST_SKIP() << (object).string() << " is not built in this build tree"
 
-TEST(KernelsIsolation, the_avx2_kernels_export_their_table_and_nothing_that_others_could_share) {
-  const fs::path object = objects() / "kernels/kernels_avx2.cpp.o";
+class KernelsIsolation : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(House, KernelsIsolation, testing::Values("avx2", "avx512"),
+                         [](const auto& value) { return value.param; });
+
+TEST_P(KernelsIsolation, kernels_export_their_table_and_nothing_that_others_could_share) {
+  const fs::path object = objects() / ("kernels/kernels_" + GetParam() + ".cpp.o");
   SKIP_WITHOUT(object);
   const auto symbols = symbols_of(object);
   ASSERT_TRUE(symbols) << "nm can't read " << object;
@@ -87,10 +91,10 @@ TEST(KernelsIsolation, the_avx2_kernels_export_their_table_and_nothing_that_othe
     if (s.kind == 'T') exported.push_back(s.name);
   }
   ASSERT_EQ(exported.size(), 1U);
-  EXPECT_NE(exported[0].find("avx2_kernels"), std::string::npos) << exported[0];
+  EXPECT_NE(exported[0].find(GetParam() + "_kernels"), std::string::npos) << exported[0];
 }
 
-TEST(KernelsIsolation, an_object_that_shares_symbols_would_be_noticed) {
+TEST(KernelsIsolationCheck, an_object_that_shares_symbols_would_be_noticed) {
   const fs::path object = objects() / "llama.cpp.o";  // uses the standard library as anyone does
   SKIP_WITHOUT(object);
   const auto symbols = symbols_of(object);

@@ -111,7 +111,7 @@ TEST(Safetensors, deep_json_is_refused_by_its_depth) {
 TEST(Safetensors, a_changed_header_is_refused_or_covers_the_data_exactly) {
   const std::string whole = file_of(two, 16);
   std::size_t accepted = 0;
-  for (std::uint64_t n = 0; n < 20'000; ++n) {
+  for (std::uint64_t n = 0; n < 5'000; ++n) {
     std::string changed = whole;
     for (std::uint64_t change = 0; change <= n % 3; ++change) {
       const std::size_t at = bounded(keyed(1, n, change), changed.size() - 16);
@@ -128,7 +128,7 @@ TEST(Safetensors, a_changed_header_is_refused_or_covers_the_data_exactly) {
     }
     EXPECT_EQ(end, changed.size());
   }
-  EXPECT_GT(accepted, 50u) << "a letter of a name may change";
+  EXPECT_GT(accepted, 20u) << "a letter of a name may change";
 }
 
 TEST(Safetensors, what_is_written_is_read_back_and_aligned) {

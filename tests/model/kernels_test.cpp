@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <xmmintrin.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -70,7 +71,7 @@ class EveryIsa : public testing::TestWithParam<Isa> {
     if (!available(GetParam())) GTEST_SKIP() << "this CPU has no " << name_of(GetParam());
   }
 };
-INSTANTIATE_TEST_SUITE_P(Kernels, EveryIsa, testing::Values(Isa::scalar, Isa::avx2),
+INSTANTIATE_TEST_SUITE_P(Kernels, EveryIsa, testing::ValuesIn(every_isa),
                          [](const auto& value) { return std::string(name_of(value.param)); });
 
 TEST_P(EveryIsa, a_matrix_product_is_one_chain_per_element) {
@@ -89,7 +90,8 @@ TEST_P(EveryIsa, a_matrix_product_is_one_chain_per_element) {
 
 TEST_P(EveryIsa, a_matrix_product_larger_than_every_block_is_one_chain_per_element) {
   expect_plain_bits(GetParam(), {101, 72, 530});
-  expect_plain_bits(GetParam(), {8, 1050, 20});
+  expect_plain_bits(GetParam(), {8, 1570, 20});
+  expect_plain_bits(GetParam(), {400, 35, 20});
 }
 
 TEST_P(EveryIsa, empty_matrix_products_leave_or_clear_their_result) {
@@ -154,11 +156,16 @@ TEST_P(EveryIsa, accumulating_parts_is_the_same_as_one_long_product) {
   EXPECT_TRUE(same_bits(once, parts));
 }
 
-/// Runs `work` with both tables on equal inputs and compares what it returns.
-void expect_same_bits(const std::function<Floats(const Kernels&)>& work, std::size_t size) {
-  if (!available(Isa::avx2)) GTEST_SKIP() << "this CPU has no avx2";
-  EXPECT_TRUE(same_bits(work(kernels(Isa::scalar)), work(kernels(Isa::avx2)))) << "size " << size;
-}
+/// Those that must equal the scalar kernels bit for bit.
+class FasterIsa : public EveryIsa {
+ protected:
+  /// Runs `work` with both tables on equal inputs and compares what it returns.
+  static void expect_scalar_bits(const std::function<Floats(const Kernels&)>& work, std::size_t size) {
+    EXPECT_TRUE(same_bits(work(kernels(Isa::scalar)), work(kernels(GetParam())))) << "size " << size;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, FasterIsa, testing::Values(Isa::avx2, Isa::avx512),
+                         [](const auto& value) { return std::string(name_of(value.param)); });
 
 const std::vector<std::size_t> sizes = {1, 2, 7, 8, 15, 16, 17, 31, 32, 48, 63, 100};
 
@@ -168,10 +175,10 @@ Floats joined(std::initializer_list<Floats> parts) {
   return all;
 }
 
-TEST(Kernels, norms_have_the_same_bits_on_every_isa) {
+TEST_P(FasterIsa, norms_have_the_bits_of_the_scalar_kernels) {
   const std::size_t rows = 5;
   for (std::size_t width : sizes)
-    expect_same_bits(
+    expect_scalar_bits(
         [&](const Kernels& k) {
           const Floats x = noise(rows * width, 1), gain = noise(width, 2), dy = noise(rows * width, 3);
           const Floats residual = noise(rows * width, 4);
@@ -195,13 +202,13 @@ TEST(Kernels, a_norm_is_the_formula) {
   EXPECT_NEAR(y[1], 8 / std::sqrt(10.0), 1e-6);
 }
 
-TEST(Kernels, rotation_has_the_same_bits_on_every_isa_and_comes_back) {
+TEST_P(FasterIsa, rotation_has_the_bits_of_the_scalar_kernels_and_comes_back) {
   for (std::size_t half : sizes) {
     const std::size_t rows = 3, heads = 2, ld = heads * 2 * half + 5;
     Floats cosine(rows * half), sine(rows * half);
     for (std::size_t i = 0; i < cosine.size(); ++i)
       cosine[i] = static_cast<float>(std::cos(double(i))), sine[i] = static_cast<float>(std::sin(double(i)));
-    expect_same_bits(
+    expect_scalar_bits(
         [&](const Kernels& k) {
           const Floats start = noise(rows * ld, 1);
           Floats x = start;
@@ -215,9 +222,9 @@ TEST(Kernels, rotation_has_the_same_bits_on_every_isa_and_comes_back) {
   }
 }
 
-TEST(Kernels, gates_have_the_same_bits_on_every_isa) {
+TEST_P(FasterIsa, gates_have_the_bits_of_the_scalar_kernels) {
   for (std::size_t hidden : sizes)
-    expect_same_bits(
+    expect_scalar_bits(
         [&](const Kernels& k) {
           const std::size_t rows = 4;
           Floats gate_up = noise(rows * 2 * hidden, 1), h(rows * hidden), dh = noise(rows * hidden, 2);
@@ -230,40 +237,117 @@ TEST(Kernels, gates_have_the_same_bits_on_every_isa) {
         hidden);
 }
 
-TEST(Kernels, attention_rows_have_the_same_bits_on_every_isa_and_in_both_passes) {
-  for (std::size_t keys : sizes)
-    expect_same_bits(
-        [&](const Kernels& k) {
-          const std::size_t rows = std::min<std::size_t>(keys, 9), ld = (keys + 15) / 16 * 16;
-          const Floats raw = noise(rows * ld, 1);
-          Floats p = raw, again = raw, dp = noise(rows * ld, 2), dot = noise(rows, 3), stats(2 * rows);
-          AttentionTile tile{.rows = rows,
-                             .keys = keys,
-                             .first = keys - rows,
-                             .scale = 3,
-                             .scores = p.data(),
-                             .ld = ld,
-                             .maximum = stats.data(),
-                             .inverse = stats.data() + 1,
-                             .stride = 2};
-          k.attention_softmax(tile);
-          tile.scores = again.data();
-          k.attention_grad(tile, dp.data(), dot.data());
-          EXPECT_TRUE(same_bits(p, again));
-          for (std::size_t r = 0; r < rows; ++r) {
-            float sum = 0;
-            for (std::size_t j = 0; j < keys; ++j) sum += p[r * ld + j];
-            EXPECT_NEAR(sum, 1.0F, 1e-5F);
-            for (std::size_t j = tile.first + r + 1; j < keys; ++j) EXPECT_EQ(p[r * ld + j], 0.0F);
-          }
-          return joined({p, dp, stats});
-        },
-        keys);
+/// One head with everything that goes with it, from noise.
+struct HeadRun {
+  HeadRun(std::size_t tokens, std::size_t head_size)
+      : length(tokens),
+        size(head_size),
+        qkv(noise(length * ld(), 1)),
+        dout(noise(length * size, 2)),
+        out(length * size),
+        stats(2 * length),
+        dqkv(length * ld()),
+        scratch(attention_scratch(length, size), std::numeric_limits<float>::quiet_NaN()) {}
+
+  std::size_t ld() const { return 3 * size + 5; }
+  AttentionHead head() {
+    return {.length = length,
+            .head_size = size,
+            .ld = ld(),
+            .out_ld = size,
+            .q = qkv.data(),
+            .k = qkv.data() + size,
+            .v = qkv.data() + 2 * size,
+            .scale = 0.7F,
+            .maximum = stats.data(),
+            .inverse = stats.data() + 1,
+            .stride = 2,
+            .scratch = scratch.data()};
+  }
+  void run(const Kernels& k) {
+    k.attention_forward(head(), out.data());
+    k.attention_backward(head(), {.out = out.data(),
+                                  .dout = dout.data(),
+                                  .dq = dqkv.data(),
+                                  .dk = dqkv.data() + size,
+                                  .dv = dqkv.data() + 2 * size});
+  }
+
+  std::size_t length, size;
+  Floats qkv, dout, out, stats, dqkv, scratch;
+};
+
+TEST_P(FasterIsa, attention_has_the_bits_of_the_scalar_kernels) {
+  for (std::size_t length : {1, 2, 15, 16, 17, 33, 63, 64, 65, 100, 150})
+    for (std::size_t size : {2, 6, 16, 20, 32, 40})
+      expect_scalar_bits(
+          [&](const Kernels& k) {
+            HeadRun run(length, size);
+            run.run(k);
+            return joined({run.out, run.stats, run.dqkv});
+          },
+          length);
 }
 
-TEST(Kernels, losses_have_the_same_bits_on_every_isa) {
+/// Attention and its gradients as the formulas say, in double.
+void expect_formula(HeadRun& run) {
+  const std::size_t n = run.length, size = run.size;
+  const auto in = [&](std::size_t i, std::size_t part, std::size_t c) {
+    return static_cast<double>(run.qkv[i * run.ld() + part * size + c]);
+  };
+  const auto d_out = [&](std::size_t i, std::size_t c) { return static_cast<double>(run.dout[i * size + c]); };
+  std::vector<double> gradient(n * 3 * size);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::vector<double> p(i + 1), dp(i + 1);
+    double sum = 0, mean = 0;
+    for (std::size_t j = 0; j <= i; ++j) {
+      double score = 0;
+      for (std::size_t c = 0; c < size; ++c) score += in(i, 0, c) * in(j, 1, c), dp[j] += d_out(i, c) * in(j, 2, c);
+      sum += p[j] = std::exp(0.7 * score);
+    }
+    for (std::size_t j = 0; j <= i; ++j) p[j] /= sum, mean += p[j] * dp[j];
+    for (std::size_t c = 0; c < size; ++c) {
+      double out = 0;
+      for (std::size_t j = 0; j <= i; ++j) out += p[j] * in(j, 2, c);
+      EXPECT_NEAR(run.out[i * size + c], out, 1e-5) << "out of query " << i << " of " << n;
+    }
+    for (std::size_t j = 0; j <= i; ++j)
+      for (std::size_t c = 0; c < size; ++c) {
+        const double ds = 0.7 * p[j] * (dp[j] - mean);
+        gradient[(i * 3 + 0) * size + c] += ds * in(j, 1, c);
+        gradient[(j * 3 + 1) * size + c] += ds * in(i, 0, c);
+        gradient[(j * 3 + 2) * size + c] += p[j] * d_out(i, c);
+      }
+  }
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t c = 0; c < 3 * size; ++c)
+      EXPECT_NEAR(run.dqkv[i * run.ld() + c], gradient[i * 3 * size + c], 3e-5) << i << " of " << n << ", " << c;
+}
+
+TEST_P(EveryIsa, attention_is_the_formula) {
+  for (std::size_t length : {1, 16, 37, 70, 129})
+    for (std::size_t size : {6, 32}) {
+      HeadRun run(length, size);
+      run.run(kernels(GetParam()));
+      expect_formula(run);
+    }
+}
+
+TEST_P(EveryIsa, the_first_queries_of_a_document_do_not_depend_on_how_long_it_is) {
+  const std::size_t size = 20;
+  HeadRun all(150, size);
+  kernels(GetParam()).attention_forward(all.head(), all.out.data());
+  for (std::size_t length : {1, 16, 50, 64, 149}) {
+    HeadRun some(length, size);
+    std::copy_n(all.qkv.begin(), some.qkv.size(), some.qkv.begin());
+    kernels(GetParam()).attention_forward(some.head(), some.out.data());
+    EXPECT_TRUE(same_bits(some.out, Floats(all.out.begin(), all.out.begin() + some.out.size()))) << length;
+  }
+}
+
+TEST_P(FasterIsa, losses_have_the_bits_of_the_scalar_kernels) {
   for (std::size_t columns : sizes)
-    expect_same_bits(
+    expect_scalar_bits(
         [&](const Kernels& k) {
           Floats logits = noise(columns, 1);
           for (float& x : logits) x *= 20;
@@ -277,9 +361,9 @@ TEST(Kernels, losses_have_the_same_bits_on_every_isa) {
         columns);
 }
 
-TEST(Kernels, sums_and_steps_have_the_same_bits_on_every_isa) {
+TEST_P(FasterIsa, sums_and_steps_have_the_bits_of_the_scalar_kernels) {
   for (std::size_t n : sizes)
-    expect_same_bits(
+    expect_scalar_bits(
         [&](const Kernels& k) {
           Floats a = noise(n, 1), b = noise(n, 2), sum(n), p = noise(n, 3), m = noise(n, 4), v = noise(n, 5);
           for (float& x : v) x *= x;
@@ -300,9 +384,7 @@ TEST(Kernels, sums_and_steps_have_the_same_bits_on_every_isa) {
           const double squares = k.square_sum(a.data(), n);
           Floats halves(2);
           std::memcpy(halves.data(), &squares, sizeof squares);
-          Floats dots(2);
-          k.row_dots(a.data(), 0, b.data(), 0, 2, n, dots.data(), 1);
-          return joined({sum, p, m, v, halves, dots});
+          return joined({sum, p, m, v, halves});
         },
         n);
 }
@@ -328,32 +410,31 @@ TEST(Kernels, a_step_is_the_formula_of_adamw) {
   EXPECT_NEAR(p[0], 1 - 0.1 * (1.1 / std::sqrt(0.875) + 0.01), 1e-6);
 }
 
-TEST(Kernels, a_number_that_is_not_finite_is_not_hidden) {
-  for (Isa isa : {Isa::scalar, Isa::avx2}) {
-    if (!available(isa)) continue;
-    for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-      Floats logits = {1, bad, 2, 0};
-      float maximum = 0, sum = 0;
-      kernels(isa).cross_entropy(logits.data(), 4, 0, &maximum, &sum);
-      EXPECT_FALSE(std::isfinite(sum) && std::isfinite(maximum));
-    }
+TEST_P(EveryIsa, a_number_that_is_not_finite_is_not_hidden) {
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Floats logits = {1, bad, 2, 0};
+    float maximum = 0, sum = 0;
+    kernels(GetParam()).cross_entropy(logits.data(), 4, 0, &maximum, &sum);
+    EXPECT_FALSE(std::isfinite(sum) && std::isfinite(maximum));
   }
 }
 
-TEST(Kernels, the_modes_of_the_floating_point_unit_are_left_alone) {
+TEST_P(EveryIsa, the_modes_of_the_floating_point_unit_are_left_alone) {
   const unsigned before = _mm_getcsr() & ~0x3fU;  // the lowest six bits are sticky flags
-  for (Isa isa : {Isa::scalar, Isa::avx2})
-    if (available(isa)) expect_plain_bits(isa, {7, 17, 9});
+  expect_plain_bits(GetParam(), {7, 17, 9});
   EXPECT_EQ(_mm_getcsr() & ~0x3fU, before);
 }
 
 TEST(Kernels, an_instruction_set_that_is_missing_is_refused) {
   EXPECT_TRUE(available(Isa::scalar));
-  EXPECT_EQ(kernels(Isa::scalar).isa, Isa::scalar);
-  if (available(Isa::avx2))
-    EXPECT_EQ(kernels(best_isa()).isa, Isa::avx2);
-  else
-    EXPECT_THROW(kernels(Isa::avx2), std::invalid_argument);
+  EXPECT_TRUE(available(best_isa()));
+  for (Isa isa : every_isa) {
+    EXPECT_LE(available(isa) ? isa : Isa::scalar, best_isa());
+    if (available(isa))
+      EXPECT_EQ(kernels(isa).isa, isa);
+    else
+      EXPECT_THROW(kernels(isa), std::invalid_argument);
+  }
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ struct Batch {
   Packing packing;
   std::vector<Token> inputs, targets;
 
-  Batch(std::vector<std::uint32_t> lengths, std::uint32_t vocabulary, std::uint64_t seed = 1) {
+  Batch(const std::vector<std::uint32_t>& lengths, std::uint32_t vocabulary, std::uint64_t seed = 1) {
     for (std::uint32_t length : lengths) packing.starts.push_back(packing.starts.back() + length);
     for (std::uint64_t t = 0; t < packing.tokens(); ++t) {
       inputs.push_back(static_cast<Token>(bounded(keyed(seed, 1, t), vocabulary)));
@@ -48,7 +48,9 @@ struct Batch {
 /// Parameters, gradients and the results of the last pass.
 class Model {
  public:
-  explicit Model(const ModelSpec& spec, Isa isa = best_isa(), std::uint64_t seed = 7) : arithmetic(spec, seed, isa) {
+  explicit Model(const ModelSpec& spec, Isa isa = best_isa(), std::uint64_t seed = 7)
+      : Model(spec, kernels(isa), seed) {}
+  Model(const ModelSpec& spec, const Kernels& kernels, std::uint64_t seed = 7) : arithmetic(spec, seed, kernels) {
     for (std::uint32_t g = 0; g < arithmetic.groups(); ++g) {
       weights.emplace_back(*arena, arithmetic.elements({g}));
       arithmetic.initialise({g}, weights.back().span());

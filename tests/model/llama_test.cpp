@@ -72,19 +72,23 @@ TEST(Llama, gradients_agree_with_finite_differences_over_several_attention_tiles
   expect_all_gradients(spec, Batch({150, 70}, 37));
 }
 
-TEST(Llama, every_isa_has_the_same_bits) {
-  if (!available(Isa::avx2)) GTEST_SKIP() << "this CPU has no avx2";
+class FasterLlama : public testing::TestWithParam<Isa> {};
+INSTANTIATE_TEST_SUITE_P(Llama, FasterLlama, testing::Values(Isa::avx2, Isa::avx512),
+                         [](const auto& value) { return std::string(name_of(value.param)); });
+
+TEST_P(FasterLlama, has_the_bits_of_the_scalar_kernels) {
+  if (!available(GetParam())) GTEST_SKIP() << "this CPU has no " << name_of(GetParam());
   const Batch batch({70, 1, 33, 64, 5}, 37);
-  Model scalar(small_spec(), Isa::scalar), avx2(small_spec(), Isa::avx2);
-  const LossSum a = scalar.pass(batch), b = avx2.pass(batch);
+  Model scalar(small_spec(), Isa::scalar), faster(small_spec(), GetParam());
+  const LossSum a = scalar.pass(batch), b = faster.pass(batch);
   EXPECT_EQ(a.loss, b.loss);
   EXPECT_EQ(a.tokens, 173U);
   for (std::size_t g = 0; g < scalar.gradients.size(); ++g)
-    EXPECT_TRUE(same_bits(scalar.gradients[g].span(), avx2.gradients[g].span())) << "group " << g;
+    EXPECT_TRUE(same_bits(scalar.gradients[g].span(), faster.gradients[g].span())) << "group " << g;
   for (std::size_t u = 0; u + 1 < scalar.outputs.size(); ++u)
-    EXPECT_TRUE(same_bits(scalar.outputs[u].span(), avx2.outputs[u].span())) << "unit " << u;
+    EXPECT_TRUE(same_bits(scalar.outputs[u].span(), faster.outputs[u].span())) << "unit " << u;
   for (std::size_t u = 1; u < scalar.input_gradients.size(); ++u)
-    EXPECT_TRUE(same_bits(scalar.input_gradients[u].span(), avx2.input_gradients[u].span())) << "unit " << u;
+    EXPECT_TRUE(same_bits(scalar.input_gradients[u].span(), faster.input_gradients[u].span())) << "unit " << u;
 }
 
 /// The rows of one document, out of a micro-batch.

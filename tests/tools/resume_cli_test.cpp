@@ -52,6 +52,13 @@ nodes: [{ name: n0, devices: [{ kind: cpu, count: 3, memory: 512MiB }] }]
     std::ifstream file(folder + "/" + name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
+  // The result of a run that nobody interrupts, and how long it took.
+  std::pair<Json, std::chrono::milliseconds> timed_whole() const {
+    const auto begin = std::chrono::steady_clock::now();
+    Json whole = result("--set output.dir=whole");
+    return {std::move(whole),
+            std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin)};
+  }
   bool has_checkpoints() const { return fs::exists(folder + "/checkpoints/small"); }
 
   // Starts a run; its output goes to the file `out`.
@@ -80,11 +87,11 @@ nodes: [{ name: n0, devices: [{ kind: cpu, count: 3, memory: 512MiB }] }]
 };
 
 TEST_F(ResumeCommand, a_signal_leaves_a_checkpoint_and_5_and_the_run_is_continued_with_the_same_bits) {
-  const Json whole = result("--set output.dir=whole");
+  const auto [whole, time] = timed_whole();
   std::vector<std::string> more{"--set", "job.iterations=30"};
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
     const pid_t child = start(more);
-    std::this_thread::sleep_for(400ms);
+    std::this_thread::sleep_for(time / 3);
     kill(child, signal);
     const int code = wait_for(child);
     const Json stopped = Json::parse(read("out"), nullptr, false);
@@ -112,14 +119,14 @@ TEST_F(ResumeCommand, a_second_signal_leaves_at_once) {
 
 // B30, with a real process and a real disk.
 TEST_F(ResumeCommand, killed_at_any_moment_it_continues_with_the_same_bits) {
-  const Json whole = result("--set output.dir=whole");
+  const auto [whole, time] = timed_whole();
   const std::vector<std::string> every{"--set", "checkpoint.every=1"};
   std::uint32_t kills = 0;
   for (std::uint32_t attempt = 0; attempt < 40; ++attempt) {
     std::vector<std::string> more = every;
     if (has_checkpoints()) more.emplace_back(in_folder("checkpoint ls job.yaml").code == 0 ? "--resume" : "--fresh");
     const pid_t child = start(more);
-    std::this_thread::sleep_for(120ms + 37ms * (attempt % 11));
+    std::this_thread::sleep_for(time * (2 + attempt * 7 % 11) / 14);
     kill(child, SIGKILL);
     const int code = wait_for(child);
     if (code == 0) break;
