@@ -40,8 +40,8 @@ struct Event {
   std::string text{};
 };
 
-/// One line of JSON with fixed keys: t_us, event, epoch, iteration, stage, replica, op, mb, start_us, text.
-std::string to_json_line(const Event& event);
+/// Appends one line of JSON with fixed keys: t_us, event, epoch, iteration, stage, replica, op, mb, start_us, text.
+void append_json_line(std::string& out, const Event& event);
 /// Depends on everything in the event.
 std::uint64_t hash_of(const Event& event);
 

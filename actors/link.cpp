@@ -17,8 +17,9 @@ struct TensorHeader {
   Direction direction = Direction::forward;
   MicroBatch micro_batch;
   std::vector<std::uint32_t> starts;
+  Instant sent{};
 };
-STAGECRAFT_WIRE(TensorHeader, x.key, x.to, x.direction, x.micro_batch, x.starts)
+STAGECRAFT_WIRE(TensorHeader, x.key, x.to, x.direction, x.micro_batch, x.starts, x.sent)
 
 // Brings parcels from the channel into the mailbox of the far end.
 class MailboxArrivals final : public Arrivals {
@@ -108,8 +109,7 @@ struct LinkState {
       x.due = std::max(x.due, *slots.begin());  // it leaves when it is there and the slot that it takes is free
       slots.erase(slots.begin());
       if (job->world.is_virtual()) x.due = job->world.now();
-      note(EventKind::sent, x);
-      TensorHeader header{x.key, x.to, x.direction, x.micro_batch, x.packing->starts};
+      TensorHeader header{x.key, x.to, x.direction, x.micro_batch, x.packing->starts, job->event_time(x.due)};
       channel->send({to_bytes(job->world.system(), header), std::move(x.value), x.due});
     }
   }
@@ -119,19 +119,7 @@ struct LinkState {
     packing->starts = std::move(header.starts);
     post(self, job->world, stage,
          TensorMessage{header.key, header.to, header.direction, header.micro_batch, std::move(packing),
-                       std::move(x.parcel.payload), x.parcel.due});
-  }
-  void note(EventKind kind, const TensorMessage& x) {
-    const auto op_kind = x.direction == Direction::forward ? OperatorKind::forward : OperatorKind::backward_input;
-    tell(self, recorder,
-         Event{kind,
-               job->event_time(x.due),
-               {},
-               Place{own_stage(), replica},
-               x.key,
-               Operator{op_kind, x.to, x.micro_batch},
-               x.direction,
-               {}});
+                       std::move(x.parcel.payload), x.parcel.due, header.sent});
   }
 };
 

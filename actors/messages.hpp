@@ -72,6 +72,7 @@ struct TensorMessage {  ///< stage -> link end -> (channel) -> link end -> stage
   std::shared_ptr<const Packing> packing;
   Tensor value;
   Instant due{};
+  Instant sent{};  ///< when it left its link end, as events tell time
 };
 struct ParcelMessage {  ///< channel -> link end
   Parcel parcel;
@@ -215,6 +216,14 @@ struct JobEnded {
 struct Profile {  ///< monitor -> node
   std::vector<StageProfile> stages;
 };
+/// stage -> recorder, stage -> monitor: what happened since the last one, in order. Operators go by the dozen, because
+/// each message costs.
+struct Events {
+  std::vector<Event> events;
+};
+struct Timings {
+  std::vector<Timing> timings;
+};
 struct AskProfile {};
 struct CloseLog {};  ///< node -> recorder
 struct LogClosed {   ///< recorder -> node: everything is on disk
@@ -237,8 +246,8 @@ struct LinkWiring;
 using LinkActor = Door<LinkWiring, TensorMessage, ParcelMessage, Credit>;
 struct ReducerWiring;
 using ReducerActor = Door<ReducerWiring, Subtrees, StageDone, Segments, Reduced, TiePart, Tied>;
-using MonitorActor = Door<Timing, AskProfile>;
-using RecorderActor = Door<Event, CloseLog>;
+using MonitorActor = Door<Timings, AskProfile>;
+using RecorderActor = Door<Event, Events, CloseLog>;
 struct NodeWiring;
 using NodeActor = Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed>;
 
@@ -348,7 +357,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::JobEnded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Profile)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LogClosed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Event)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Timing)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Events)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Timings)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LinkWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ReducerWiring)

@@ -38,7 +38,9 @@ struct MonitorState {
   NodeActor node;
   std::map<Place, std::map<std::optional<OperatorKind>, Samples>> samples;
 
-  void on(const Timing& x) { samples[x.place][x.kind].add(x.time); }
+  void on(const Timings& x) {
+    for (const Timing& t : x.timings) samples[t.place][t.kind].add(t.time);
+  }
   void on(const AskProfile&) {
     Profile profile;
     for (auto& [place, kinds] : samples) {

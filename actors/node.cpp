@@ -14,12 +14,18 @@
 namespace stagecraft {
 
 void Outbox::put(const IterationReport& report) {
-  std::lock_guard guard(mutex_);
-  reports_.push_back(report);
+  {
+    std::lock_guard guard(mutex_);
+    reports_.push_back(report);
+  }
+  news_();
 }
 void Outbox::put(Ended ended) {
-  std::lock_guard guard(mutex_);
-  end_ = std::move(ended);
+  {
+    std::lock_guard guard(mutex_);
+    end_ = std::move(ended);
+  }
+  news_();
 }
 std::vector<IterationReport> Outbox::take_reports() {
   std::lock_guard guard(mutex_);

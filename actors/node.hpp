@@ -6,7 +6,7 @@
 // an iteration.
 #pragma once
 
-#include <deque>
+#include <functional>
 #include <mutex>
 
 #include "actors/job.hpp"
@@ -14,9 +14,10 @@
 
 namespace stagecraft {
 
-/// What the node tells the thread that drives the world. Any thread.
+/// What the node tells the thread that drives the world. Any thread. `news` is called after each put.
 class Outbox {
  public:
+  explicit Outbox(std::function<void()> news = [] {}) : news_(std::move(news)) {}
   struct Ended {
     JobEnded job;
     std::vector<StageProfile> profile;
@@ -29,6 +30,7 @@ class Outbox {
   std::optional<Ended> take_end();
 
  private:
+  std::function<void()> news_;
   std::mutex mutex_;
   std::vector<IterationReport> reports_;
   std::optional<Ended> end_;

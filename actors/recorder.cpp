@@ -12,6 +12,7 @@ namespace stagecraft {
 namespace {
 
 constexpr std::size_t ring_size = 50'000;                  // events for the trace, about 8 MiB; 25 MB of JSON at most
+constexpr std::size_t batch = 64U << 10;                   // bytes of log lines that go to the disk at once
 constexpr std::uint64_t operator_log_limit = 64ULL << 20;  // bytes of log lines about single operators and tensors
 
 // Which operators of an iteration ran, and whether each ran once.
@@ -28,9 +29,14 @@ struct RecorderState {
   NodeActor node;
   std::uint64_t hash = 0, count = 0, violations = 0, logged = 0, dropped = 0;
   std::deque<Event> ring;
+  std::string lines;                          // of the log, not yet on their way
+  std::uint64_t unsent = 0;                   // how many
   std::map<Iteration, OperatorCount> counts;  // at most three iterations
   Iteration committed;
 
+  void on(const Events& x) {
+    for (const Event& event : x.events) on(event);
+  }
   void on(const Event& event) {
     hash = keyed(hash, hash_of(event));
     ++count;
@@ -72,12 +78,21 @@ struct RecorderState {
     const bool small =
         event.kind == EventKind::ran || event.kind == EventKind::sent || event.kind == EventKind::arrived;
     if (small && logged > operator_log_limit) return void(++dropped);
-    std::string line = to_json_line(event);
-    if (small) logged += line.size();
-    if (!job->world.log(job->log_path, std::move(line))) ++dropped;
+    const std::size_t before = lines.size();
+    append_json_line(lines, event);
+    ++unsent;
+    if (small) logged += lines.size() - before;
+    if (!small || lines.size() > batch) send_lines();
+  }
+  // Operators go to the disk by the iteration: each write wakes a thread.
+  void send_lines() {
+    if (lines.empty()) return;
+    if (!job->world.log(job->log_path, std::exchange(lines, {}))) dropped += unsent;
+    unsent = 0;
   }
   void on(const CloseLog&) {
     while (!counts.empty() && counts.begin()->first <= committed) check_first();
+    send_lines();
     LogClosed closed;
     for (const Event& e : ring)
       if (e.kind == EventKind::ran && e.key.iteration == committed)

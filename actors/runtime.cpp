@@ -156,7 +156,7 @@ JobIdentity identity_of(const Topology& topology, const std::string& corpus_sha2
 RunResult run_job(World& world, const Topology& topology, const RunOptions& options) {
   Start start = prepare(world, topology, options);
   const JobRef job = std::move(start.job);
-  const auto outbox = std::make_shared<Outbox>();
+  const auto outbox = std::make_shared<Outbox>([&world] { world.news(); });
   RunResult result;
   result.resumed_from = options.resume_from;
   result.start_iteration = job->start.iteration;

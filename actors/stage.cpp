@@ -44,6 +44,9 @@ struct ServiceRequest {
   Instant due{};
 };
 
+// Events that a stage keeps before it tells them.
+constexpr std::size_t most_events = 64;
+
 struct StageActorState {
   static inline const char* name = "stage";
 
@@ -71,8 +74,10 @@ struct StageActorState {
   HeldMessages held;
   std::optional<InFlight> in_flight;
   std::uint64_t tickets = 0;
-  Instant due{};            // when the device was last free
-  std::optional<Key> lent;  // the checkpointer reads parameters and moments: they must stay as they are
+  std::vector<Event> events;    // not yet told to the recorder
+  std::vector<Timing> timings;  // nor these to the monitor
+  Instant due{};                // when the device was last free
+  std::optional<Key> lent;      // the checkpointer reads parameters and moments: they must stay as they are
 
   bool alone() const { return job->topology.pipeline.replicas == 1; }
 
@@ -81,7 +86,7 @@ struct StageActorState {
     wiring = std::move(x);
     stream = &job->world.open_stream(job->topology.device(place).kind,
                                      fmt::format("stage {}.{}", place.stage.value, place.replica.value),
-                                     std::make_unique<MailboxCompletions<StageActor>>(StageActor{self}));
+                                     std::make_unique<MailboxCompletions<StageActor>>(job->world, StageActor{self}));
     submit(Service::initialise, {}, Duration{}, {}, [m = model, start = std::move(wiring.start)](Outcome&) mutable {
       m->initialise();
       if (start) m->restore(start->state);
@@ -197,7 +202,10 @@ struct StageActorState {
     }
     return state;
   }
-  void report() { post(self, job->world, wiring.coordinator, StageReport{key, state()}); }
+  void report() {
+    tell_all();
+    post(self, job->world, wiring.coordinator, StageReport{key, state()});
+  }
 
   // -- the data path
   void on(Tokens&& x) {
@@ -209,8 +217,7 @@ struct StageActorState {
     if (!current(x)) return;
     if (!x.value.empty()) x.value.buffer()->charge_to(arena);
     packings[x.micro_batch] = x.packing;
-    note(EventKind::arrived, job->event_time(x.due), {}, Operator{kind_of(x.direction), x.to, x.micro_batch},
-         x.direction);
+    note_transfer(x);
     if (inbox.add(x)) act(stage_event::Arrived{x.to, x.direction, x.micro_batch});
   }
   static OperatorKind kind_of(Direction d) {
@@ -271,6 +278,7 @@ struct StageActorState {
   void say_done() {
     if (done_said || !machine.finished()) return;
     done_said = true;
+    tell_all();
     post(self, job->world, wiring.reducer, StageDone{key, model->loss(), due});
   }
 
@@ -341,9 +349,9 @@ struct StageActorState {
     in_flight.reset();
     due = x.completion.ended;
     const Duration time = x.completion.ended - x.completion.started;
+    timings.push_back({place, flight.op ? std::optional(flight.op->kind) : std::nullopt, time});
     note(EventKind::ran, due, x.completion.started, flight.op, {},
          flight.op ? "" : std::string(name_of(flight.service)));
-    tell(self, wiring.monitor, Timing{place, flight.op ? std::optional(flight.op->kind) : std::nullopt, time});
     if (flight.op) return finished(*flight.op, *flight.outcome);
     finished(flight);
   }
@@ -387,6 +395,7 @@ struct StageActorState {
 
   // -- the watch
   void on(const Explain&) {
+    tell_all();
     Explanation answer{place, {}, {}};
     if (in_flight) {
       answer.busy = std::max(job->world.now() - in_flight->since, Duration{1});
@@ -402,7 +411,21 @@ struct StageActorState {
   }
   void note(EventKind kind, Instant at, Instant start, std::optional<Operator> op, std::optional<Direction> direction,
             std::string text = {}) {
-    tell(self, wiring.recorder, Event{kind, at, start, place, key, op, direction, std::move(text)});
+    events.push_back({kind, at, start, place, key, op, direction, std::move(text)});
+    if (!running || events.size() >= most_events) tell_all();
+  }
+  // Both ends of a tensor's way, told by the one who has it now.
+  void note_transfer(const TensorMessage& x) {
+    const bool forward = x.direction == Direction::forward;
+    const Place from{job->stage_of({forward ? x.to.value - 1 : x.to.value + 1}), place.replica};
+    const Operator op{kind_of(x.direction), x.to, x.micro_batch};
+    events.push_back({EventKind::sent, x.sent, {}, from, x.key, op, x.direction, {}});
+    note(EventKind::arrived, job->event_time(x.due), {}, op, x.direction);
+  }
+  // What was noted goes out by the dozen, and before anyone could miss it.
+  void tell_all() {
+    if (!events.empty()) tell(self, wiring.recorder, Events{std::exchange(events, {})});
+    if (!timings.empty()) tell(self, wiring.monitor, Timings{std::exchange(timings, {})});
   }
 };
 

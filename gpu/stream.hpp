@@ -33,6 +33,9 @@ class Completions {
   virtual ~Completions() = default;
   /// Deliver `completion` after `delay` (zero: now).
   virtual void report(const Completion& completion, Duration delay) = 0;
+  /// Called by a device's thread after each report, where it has one: it may be used for other things until
+  /// `wanted_back` is true. Returns soon after that; at once by default.
+  virtual void lend_thread(const std::function<bool()>& wanted_back) { (void)wanted_back; }
 };
 
 /// A queue of one device. submit() and retire() from one owner; bodies run wherever the backend runs them.
@@ -42,6 +45,8 @@ class Stream {
   virtual void submit(Work work) = 0;
   /// The owner has received the completion of `ticket`: the body has run when this returns.
   virtual void retire(std::uint64_t ticket) = 0;
+  /// CPU time of all bodies so far; zero where a device charges costs instead. Any thread.
+  virtual Duration computed() const { return {}; }
 };
 
 }  // namespace stagecraft

@@ -1,5 +1,6 @@
 #include "actors/world/deterministic_scheduler.hpp"
 
+#include "actors/world/silent_printer.hpp"
 #include "planning/bug.hpp"
 
 namespace stagecraft {
@@ -12,17 +13,6 @@ class DeterministicScheduler::Unit final : public caf::execution_unit {
  private:
   DeterministicScheduler& owner_;
 };
-
-namespace {
-
-// CAF wants a printer actor behind `aout`; nobody prints here.
-class SilentPrinter final : public caf::monitorable_actor {
- public:
-  explicit SilentPrinter(caf::actor_config& config) : monitorable_actor(config) {}
-  void enqueue(caf::mailbox_element_ptr, caf::execution_unit*) override {}
-};
-
-}  // namespace
 
 caf::actor_system::module* DeterministicScheduler::make(caf::actor_system& system, caf::detail::type_list<>) {
   return std::make_unique<DeterministicScheduler>(system).release();  // CAF owns its modules
@@ -69,9 +59,7 @@ void DeterministicScheduler::drain() {
 
 void DeterministicScheduler::start() {
   Unit unit(*this);
-  caf::actor_config config{&unit};
-  utility_actors_[printer_id] =
-      caf::make_actor<SilentPrinter, caf::actor>(system().next_actor_id(), system().node(), &system(), config);
+  utility_actors_[printer_id] = make_silent_printer(system(), unit);
 }
 
 // A detached, blocking or I/O actor would make the world depend on threads.

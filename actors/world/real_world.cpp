@@ -1,10 +1,12 @@
 #include <readerwritercircularbuffer.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "actors/world/real_scheduler.hpp"
 #include "actors/world/world.hpp"
 #include "gpu/cpu/threaded_stream.hpp"
 #include "gpu/timed/timed_stream.hpp"
@@ -16,14 +18,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Work sharing (one queue, first come first served) and a finite throughput: the default, work stealing, starves
-// actors.
+// A finite throughput, so that no actor keeps a thread for itself.
 struct RealConfig : caf::actor_system_config {
   explicit RealConfig(std::size_t threads) {
     set("logger.verbosity", caf::atom("quiet"));
-    set("scheduler.policy", caf::atom("sharing"));
     set("scheduler.max-threads", threads);
     set("scheduler.max-throughput", std::size_t{50});
+    load<RealScheduler>();
   }
 };
 
@@ -33,6 +34,7 @@ class LogWriter {
   explicit LogWriter(Disk& disk) : disk_(disk), queue_(backlog), thread_([this] { run(); }) {}
   ~LogWriter() {
     stopping_ = true;
+    queue_.try_enqueue({});  // wakes it
     thread_.join();
   }
   LogWriter(const LogWriter&) = delete;
@@ -60,7 +62,7 @@ class LogWriter {
   void run() {
     Entry entry;
     while (!stopping_) {
-      if (!queue_.wait_dequeue_timed(entry, 50ms)) continue;
+      if (!queue_.wait_dequeue_timed(entry, 500ms) || entry.path.empty()) continue;
       if (auto error = disk_.append(entry.path, entry.text)) {
         std::lock_guard guard(mutex_);
         if (!error_) error_ = std::move(error);
@@ -100,6 +102,14 @@ class RealWorld final : public World {
     completions_.clear();
   }
 
+  Duration computed() const override {
+    const std::lock_guard guard(mutex_);
+    Duration sum{};
+    for (const auto& stream : streams_) sum += stream->computed();
+    return sum;
+  }
+  void help_actors(const std::function<bool()>& wanted_back) override { RealScheduler::of(system_).help(wanted_back); }
+
   std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals) override {
     return make_inproc_channel(cost, crosses_nodes, *this, arrivals);
   }
@@ -112,17 +122,30 @@ class RealWorld final : public World {
   bool serialises() const override { return false; }
 
   bool drive(const std::function<bool()>& done) override {
-    while (!done()) std::this_thread::sleep_for(5ms);
+    while (!done()) {
+      std::unique_lock lock(mutex_);
+      news_.wait_for(lock, 50ms, [this] { return has_news_; });
+      has_news_ = false;
+    }
     return true;
+  }
+  void news() override {
+    {
+      const std::lock_guard guard(mutex_);
+      has_news_ = true;
+    }
+    news_.notify_one();
   }
 
  private:
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   RealDisk disk_;
   RealConfig config_;
-  caf::actor_system system_;
+  mutable caf::actor_system system_;  // asking it for its scheduler is not const in CAF
   LogWriter writer_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::condition_variable news_;
+  bool has_news_ = false;
   std::vector<std::unique_ptr<Completions>> completions_;
   std::vector<std::unique_ptr<Stream>> streams_;
 };

@@ -38,6 +38,9 @@ class VirtualWorld final : public World {
     completions_.clear();
   }
 
+  Duration computed() const override { return {}; }
+  void help_actors(const std::function<bool()>&) override {}
+
   std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals) override {
     return make_inproc_channel(cost, crosses_nodes, *this, arrivals);
   }
@@ -60,6 +63,7 @@ class VirtualWorld final : public World {
       if (!scheduler().step() && !scheduler().advance()) return false;
     return true;
   }
+  void news() override {}
 
  private:
   DeterministicScheduler& scheduler() { return DeterministicScheduler::of(system_); }

@@ -30,6 +30,11 @@ class World : public Clock {
   /// Ends all streams; waits for bodies in flight. From the thread that owns the world, when all actors have ended.
   virtual void close_streams() = 0;
 
+  /// CPU time that the bodies of all streams took so far; zero where costs are charged instead. Any thread.
+  virtual Duration computed() const = 0;
+  /// From the thread of a stream that has just reported: runs actors on it until none has mail, or it is wanted back.
+  virtual void help_actors(const std::function<bool()>& wanted_back) = 0;
+
   /// One direction between two ends. `crosses_nodes`: the ends are on different nodes.
   virtual std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals) = 0;
 
@@ -46,9 +51,11 @@ class World : public Clock {
   /// Do messages between nodes go through their wire form?
   virtual bool serialises() const = 0;
 
-  /// Runs the world on this thread until `done` returns true; it is asked often, at least every 100 ms. Returns false
-  /// when nothing can happen any more (virtual only).
+  /// Runs the world on this thread until `done` returns true; it is asked after every news(), and at least every 50 ms.
+  /// Returns false when nothing can happen any more (virtual only).
   virtual bool drive(const std::function<bool()>& done) = 0;
+  /// Something that `done` looks at has changed. Any thread.
+  virtual void news() = 0;
 };
 
 /// Sends between actors: late and through the wire form where the world says so.

@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <ctime>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -43,7 +45,16 @@ class ThreadedStream final : public Stream {
   // A completion is reported after its body has run.
   void retire(std::uint64_t) override {}
 
+  Duration computed() const override { return Duration{computed_.load(std::memory_order_relaxed)}; }
+
  private:
+  // CPU time of the calling thread.
+  static std::int64_t cpu_time() {
+    timespec now = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+  }
+
   // Arithmetic yields to the actors that schedule it: where devices outnumber cores, a completion would otherwise wait
   // for a whole time slice of somebody's matrix product.
   static void step_back() { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness); }
@@ -60,6 +71,7 @@ class ThreadedStream final : public Stream {
         queue_.pop_front();
       }
       Completion done{work.ticket, clock_.now(), {}, {}};
+      const std::int64_t begin = cpu_time();
       try {
         work.body();
       } catch (const std::exception& e) {
@@ -69,8 +81,13 @@ class ThreadedStream final : public Stream {
         done.error = "something that is no std::exception";
       }
       work.body = nullptr;  // what the body holds is released here, not by the next one
+      computed_.fetch_add(cpu_time() - begin, std::memory_order_relaxed);
       done.ended = clock_.now();
       completions_.report(done, Duration{});
+      completions_.lend_thread([this] {
+        const std::lock_guard guard(mutex_);
+        return stopping_ || !queue_.empty();
+      });
     }
   }
 
@@ -79,6 +96,7 @@ class ThreadedStream final : public Stream {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Work> queue_;
+  std::atomic<std::int64_t> computed_ = 0;  // nanoseconds
   bool stopping_ = false;
   std::thread thread_;  // last: it uses everything above
 };

@@ -30,7 +30,7 @@ TEST(WorkedExample, takes_390_ms_reactive_with_warmup_7_5_3_1_for_a_thousand_see
     ASSERT_EQ(result.iterations.at(0).time, 390ms) << "seed " << seed;
     orders.insert(result.event_hash);
   }
-  EXPECT_GT(orders.size(), 900U) << "the seeds differ in the order of events";
+  EXPECT_GT(orders.size(), 500U) << "the seeds differ in the order of events";
 }
 
 TEST(WorkedExample, takes_450_ms_as_static_1f1b_for_a_thousand_seeds) {

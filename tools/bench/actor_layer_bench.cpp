@@ -1,5 +1,5 @@
-// One run of a topology in the real world, for tools/bench/actor_layer: CPU time of the process, apart by device
-// threads and all others, between two iterations, and how many operators ran meanwhile. One line of JSON.
+// One run of a topology in the real world, for tools/bench/actor_layer: CPU time of the process, and what the bodies of
+// device work took of it, between two iterations, and how many operators ran meanwhile. One line of JSON.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -23,15 +23,15 @@ struct Sample {
   std::uint32_t iteration = 0;
   double process = 0;
   std::map<std::string, double> threads, waits;  // seconds and waits by name, threads of one name together
-  double devices = 0;
+  double devices = 0;                            // seconds in bodies; a device's thread also runs actors
 
-  static Sample take(std::uint32_t iteration) {
+  static Sample take(std::uint32_t iteration, const World& world) {
     Sample s{.iteration = iteration, .process = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID), .threads = {}, .waits = {}};
     for (const ThreadTime& t : threads_of_process()) {
       s.threads[t.name] += t.seconds;
       s.waits[t.name] += t.waits;
-      if (t.is_device()) s.devices += t.seconds;
     }
+    s.devices = static_cast<double>(world.computed().count()) / 1e9;
     return s;
   }
 };
@@ -52,16 +52,16 @@ double per_iteration(const RunResult& result, bool services) {
 }
 
 nlohmann::json measure(const Topology& topology, const std::string& folder) {
+  const auto world = make_real_world(2);
   std::optional<Sample> begin, end;
   RunOptions options;
   options.log_path = folder + "/events.jsonl";
   options.trace_path = folder + "/trace.json";
   options.on_iteration = [&](const IterationReport& report) {
     const std::uint32_t k = report.iteration.value;
-    if (k == first_measured) begin = Sample::take(k);
-    if (k + 1 == topology.job.iterations) end = Sample::take(k);
+    if (k == first_measured) begin = Sample::take(k, *world);
+    if (k + 1 == topology.job.iterations) end = Sample::take(k, *world);
   };
-  const auto world = make_real_world(2);
   const RunResult result = run_job(*world, topology, options);
   if (result.ending != Ending::done || !begin || !end)
     throw std::runtime_error("the run did not end well: " + result.reason);
