@@ -41,9 +41,8 @@ struct CheckpointerState {
 
   void on(CheckpointerWiring&& x) {
     wiring = std::move(x);
-    disk_stream = &job->world.open_stream(
-        DeviceKind::cpu, "checkpoints",
-        std::make_unique<MailboxCompletions<CheckpointerActor>>(job->world, CheckpointerActor{self}));
+    disk_stream = &job->world.open_background_stream(
+        "checkpoints", std::make_unique<MailboxCompletions<CheckpointerActor>>(job->world, CheckpointerActor{self}));
   }
   void on(const BeginCheckpoint& x) { act(checkpointer_event::Begun{x}); }
   void on(StateLoan&& x) {

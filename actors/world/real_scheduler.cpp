@@ -11,6 +11,9 @@ namespace {
 // What a helper still does for others before it goes back to its own work: the actors of one operator's end.
 constexpr std::size_t last_favours = 8;
 
+// So many actors with mail are more than one thread should be left with: it may be in a long handler.
+constexpr std::size_t backlog = 12;
+
 // This thread helps after whatever it sends: nobody needs to be woken for that.
 thread_local bool helps_soon = false;
 
@@ -34,7 +37,7 @@ RealScheduler& RealScheduler::of(caf::actor_system& system) { return dynamic_cas
 void RealScheduler::enqueue(caf::resumable* job) {
   const Lock lock(mutex_);
   ready_.push_back(job);
-  if (looking_ == 0 && !helps_soon) wake_one();
+  if ((looking_ == 0 && !helps_soon) || ready_.size() > backlog) wake_one();
 }
 
 // The one that is woken counts as looking from now on, so that one wake-up is enough for many messages.

@@ -92,8 +92,15 @@ class RealWorld final : public World {
   Stream& open_stream(DeviceKind kind, const std::string& name, std::unique_ptr<Completions> completions) override {
     std::lock_guard guard(mutex_);
     completions_.push_back(std::move(completions));
-    streams_.push_back(kind == DeviceKind::cpu ? make_threaded_stream(name, *this, *completions_.back())
-                                               : make_timed_stream(TimerKind::late, 0, *this, *completions_.back()));
+    streams_.push_back(kind == DeviceKind::cpu
+                           ? make_threaded_stream(name, Urgency::compute, *this, *completions_.back())
+                           : make_timed_stream(TimerKind::late, 0, *this, *completions_.back()));
+    return *streams_.back();
+  }
+  Stream& open_background_stream(const std::string& name, std::unique_ptr<Completions> completions) override {
+    std::lock_guard guard(mutex_);
+    completions_.push_back(std::move(completions));
+    streams_.push_back(make_threaded_stream(name, Urgency::background, *this, *completions_.back()));
     return *streams_.back();
   }
   void close_streams() override {

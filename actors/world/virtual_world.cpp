@@ -33,6 +33,9 @@ class VirtualWorld final : public World {
     streams_.push_back(make_timed_stream(TimerKind::exact, seed, *this, *completions_.back()));
     return *streams_.back();
   }
+  Stream& open_background_stream(const std::string& name, std::unique_ptr<Completions> completions) override {
+    return open_stream(DeviceKind::cpu, name, std::move(completions));
+  }
   void close_streams() override {
     streams_.clear();
     completions_.clear();

@@ -27,6 +27,8 @@ class World : public Clock {
 
   /// A stream on a device of this kind. The world owns it, and the completions, until `close_streams`.
   virtual Stream& open_stream(DeviceKind kind, const std::string& name, std::unique_ptr<Completions> completions) = 0;
+  /// The same for work that may wait and block: files.
+  virtual Stream& open_background_stream(const std::string& name, std::unique_ptr<Completions> completions) = 0;
   /// Ends all streams; waits for bodies in flight. From the thread that owns the world, when all actors have ended.
   virtual void close_streams() = 0;
 

@@ -16,12 +16,12 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int niceness = 5;
+constexpr int niceness_of(Urgency urgency) { return urgency == Urgency::compute ? 5 : 19; }
 
 class ThreadedStream final : public Stream {
  public:
-  ThreadedStream(const std::string& name, const Clock& clock, Completions& completions)
-      : clock_(clock), completions_(completions), thread_([this] { run(); }) {
+  ThreadedStream(const std::string& name, Urgency urgency, const Clock& clock, Completions& completions)
+      : urgency_(urgency), clock_(clock), completions_(completions), thread_([this] { run(); }) {
     pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
   }
 
@@ -57,7 +57,14 @@ class ThreadedStream final : public Stream {
 
   // Arithmetic yields to the actors that schedule it: where devices outnumber cores, a completion would otherwise wait
   // for a whole time slice of somebody's matrix product.
-  static void step_back() { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness); }
+  void step_back() const {
+    if (urgency_ == Urgency::background) {
+      const sched_param none = {};
+      pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
+      return;
+    }
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness_of(urgency_));
+  }
 
   void run() {
     step_back();
@@ -84,6 +91,7 @@ class ThreadedStream final : public Stream {
       computed_.fetch_add(cpu_time() - begin, std::memory_order_relaxed);
       done.ended = clock_.now();
       completions_.report(done, Duration{});
+      if (urgency_ == Urgency::background) continue;
       completions_.lend_thread([this] {
         const std::lock_guard guard(mutex_);
         return stopping_ || !queue_.empty();
@@ -91,6 +99,7 @@ class ThreadedStream final : public Stream {
     }
   }
 
+  const Urgency urgency_;
   const Clock& clock_;
   Completions& completions_;
   std::mutex mutex_;
@@ -103,8 +112,9 @@ class ThreadedStream final : public Stream {
 
 }  // namespace
 
-std::unique_ptr<Stream> make_threaded_stream(const std::string& name, const Clock& clock, Completions& completions) {
-  return std::make_unique<ThreadedStream>(name, clock, completions);
+std::unique_ptr<Stream> make_threaded_stream(const std::string& name, Urgency urgency, const Clock& clock,
+                                             Completions& completions) {
+  return std::make_unique<ThreadedStream>(name, urgency, clock, completions);
 }
 
 }  // namespace stagecraft

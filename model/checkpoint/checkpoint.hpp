@@ -4,7 +4,7 @@
 //     config.json                    the model, as Hugging Face's Llama; not on emulated devices
 //     model.safetensors              parameters, by global names
 //     optimizer.safetensors          both moments of each, as `first_moment.<name>` and `second_moment.<name>`
-//     manifest.json                  CheckpointInfo, size and SHA-256 of every other file, SHA-256 of itself
+//     manifest.json                  CheckpointInfo, size and XXH128 of every other file, SHA-256 of itself
 //
 // Either tensor file may be split, as Hugging Face does it (tensor_files.hpp). Written in two phases: everything into
 // `step-00000050.partial`, each file synced, the manifest last; then one rename (names: checkpoint_folder.hpp). A

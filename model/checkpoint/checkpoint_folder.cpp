@@ -147,7 +147,7 @@ std::variant<WrittenFile, std::string> write_synced(Disk& disk, const std::strin
   if (!file) return file.error().text();
   if (const DiskStatus status = file.value()->write(text)) return status->text();
   if (const DiskStatus status = file.value()->finish()) return status->text();
-  return WrittenFile{name, text.size(), Sha256().update(text).hex()};
+  return WrittenFile{name, text.size(), Checksum().update(text).hex()};
 }
 
 }  // namespace stagecraft

@@ -99,7 +99,7 @@ void read_files(const Json& json, std::vector<WrittenFile>& files, std::string& 
     Read read{entry, problem};
     read("name", file.name);
     read("bytes", file.bytes);
-    read("sha256", file.sha256);
+    read("xxh128", file.xxh128);
     if (!problem.empty()) return;
     const bool is_plain = !file.name.empty() && file.name.find('/') == std::string::npos && file.name != "..";
     if (!is_plain || file.name == manifest_file || !names.insert(file.name).second)
@@ -123,7 +123,7 @@ std::string manifest_text(const Manifest& manifest) {
   json["identity"] = identity;
   json["optimizer"] = optimizer;
   for (const WrittenFile& file : manifest.files)
-    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh128", file.xxh128}});
   std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
   text.resize(text.size() - 2);  // the end of the line and the last brace
   return text + tail(text);

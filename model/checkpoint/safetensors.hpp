@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/sha256.hpp"
+#include "model/checksum.hpp"
 #include "transport/disk.hpp"
 
 namespace stagecraft {
@@ -49,7 +49,7 @@ std::variant<SafetensorsHeader, std::string> read_safetensors_header(Disk& disk,
 struct WrittenFile {
   std::string name;  ///< without the folder
   std::uint64_t bytes = 0;
-  std::string sha256;
+  std::string xxh128;
 };
 
 /// Writes one file, tensor after tensor, with a small buffer. One owner, one thread.
@@ -75,7 +75,7 @@ class SafetensorsWriter {
   std::uint64_t written_ = 0;  // of the data
   std::uint64_t bytes_ = 0;    // of the file
   std::string buffer_;
-  Sha256 hash_;
+  Checksum hash_;
 };
 
 }  // namespace stagecraft

@@ -137,7 +137,7 @@ std::optional<std::string> TensorFiles::stream(
 }
 
 std::optional<std::string> check_file(Disk& disk, const std::string& path, const WrittenFile& expected) {
-  Sha256 hash;
+  Checksum hash;
   std::uint64_t bytes = 0;
   // One byte more than expected, so that the end is seen at once.
   for (std::string piece(std::min<std::uint64_t>(piece_bytes, expected.bytes + 1), '\0');;) {
@@ -151,8 +151,8 @@ std::optional<std::string> check_file(Disk& disk, const std::string& path, const
   if (bytes != expected.bytes)
     return fmt::format("'{}' holds {}{} bytes, its manifest says {}", path, bytes > expected.bytes ? "at least " : "",
                        bytes, expected.bytes);
-  if (const std::string found = hash.hex(); found != expected.sha256)
-    return fmt::format("'{}' has sha256 {}, its manifest says {}", path, found, expected.sha256);
+  if (const std::string found = hash.hex(); found != expected.xxh128)
+    return fmt::format("'{}' has checksum {}, its manifest says {}", path, found, expected.xxh128);
   return std::nullopt;
 }
 

@@ -24,7 +24,7 @@ using test::FakeClock;
 struct ThreadedStreamTest : testing::Test {
   FakeClock clock;
   CompletionLog log;
-  std::unique_ptr<Stream> stream = make_threaded_stream("a device with a long name", clock, log);
+  std::unique_ptr<Stream> stream = make_threaded_stream("a device with a long name", Urgency::compute, clock, log);
 };
 
 TEST_F(ThreadedStreamTest, bodies_run_in_order_one_at_a_time_on_another_thread) {
@@ -91,7 +91,7 @@ TEST(ThreadedStream, what_a_body_holds_is_released_before_its_completion_is_told
   Watch watch;
   auto held = std::make_shared<int>(1);
   watch.watched = held;
-  const auto stream = make_threaded_stream("s", clock, watch);
+  const auto stream = make_threaded_stream("s", Urgency::compute, clock, watch);
   stream->submit({1, {}, {}, [held = std::move(held)] {}});
   while (watch.reports == 0) std::this_thread::yield();
   EXPECT_EQ(watch.alive, 0);
@@ -103,7 +103,7 @@ TEST(ThreadedStream, its_end_waits_for_the_body_in_flight_and_drops_the_rest) {
   std::atomic<bool> running = false, closing = false, finished = false;
   std::atomic<int> queued_ran = 0;
   const auto kept = std::make_shared<int>(1);
-  auto stream = make_threaded_stream("s", clock, log);
+  auto stream = make_threaded_stream("s", Urgency::compute, clock, log);
   stream->submit({1, {}, {}, [&] {
                     running = true;
                     while (!closing) std::this_thread::yield();
@@ -123,7 +123,7 @@ TEST(ThreadedStream, its_end_waits_for_the_body_in_flight_and_drops_the_rest) {
 TEST(ThreadedStream, an_idle_one_ends_at_once) {
   const FakeClock clock;
   CompletionLog log;
-  for (int i = 0; i < 50; ++i) make_threaded_stream("s", clock, log).reset();
+  for (int i = 0; i < 50; ++i) make_threaded_stream("s", Urgency::compute, clock, log).reset();
   EXPECT_EQ(log.size(), 0U);
 }
 

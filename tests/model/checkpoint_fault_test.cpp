@@ -208,7 +208,7 @@ TEST(CheckpointFaults, a_damaged_checkpoint_is_passed_over_with_the_reason) {
                     text.back() = static_cast<char>(text.back() ^ 1);
                     EXPECT_FALSE(d.write_whole(model, text));
                   }),
-                  "has sha256"));
+                  "has checksum"));
   EXPECT_TRUE(has(told_after([&](Disk& d) { EXPECT_FALSE(d.remove(step_50 + "/config.json")); }), "config.json"));
   // An index that the manifest does not know would redirect the reader.
   EXPECT_TRUE(has(told_after([&](Disk& d) { EXPECT_FALSE(d.append(model + ".index.json", "{}")); }), "holds both"));

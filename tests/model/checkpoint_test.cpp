@@ -1,4 +1,5 @@
 #include "model/checkpoint/checkpoint.hpp"
+#include "model/sha256.hpp"
 
 #include <bit>
 #include <cmath>

@@ -94,7 +94,7 @@ TEST_F(CheckpointCommand, ls_tells_which_are_damaged_or_unfinished_and_why) {
   const Ran ran = run("checkpoint ls " + job());
   EXPECT_EQ(ran.code, 0);
   EXPECT_TRUE(has(ran, "damaged") && has(ran, "unfinished") && has(ran, "verified")) << ran.output;
-  EXPECT_TRUE(has(ran, "model.safetensors' has sha256")) << ran.output;
+  EXPECT_TRUE(has(ran, "model.safetensors' has checksum")) << ran.output;
   const Json j = Json::parse(run("checkpoint ls --json " + job(), "2>/dev/null").output);
   ASSERT_EQ(j["checkpoints"].size(), 3u);
   EXPECT_EQ(j["newest_verified"], job() + "/step-00000002");
@@ -176,7 +176,7 @@ TEST_F(CheckpointCommand, nothing_is_written_over_and_a_damaged_source_leaves_no
   for (const std::string verb : {"reshard --files 2 ", "export ", "export --gguf "}) {
     const Ran ran = run("checkpoint " + verb + newest() + " --to " + here + "/new");
     EXPECT_EQ(ran.code, 3) << ran.output;
-    EXPECT_TRUE(has(ran, "optimizer.safetensors' has sha256")) << ran.output;
+    EXPECT_TRUE(has(ran, "optimizer.safetensors' has checksum")) << ran.output;
     EXPECT_FALSE(fs::exists(here + "/new"));
     EXPECT_FALSE(fs::exists(here + "/new.partial"));
   }
