@@ -63,7 +63,8 @@ Field<bool> Section::boolean(std::string_view key, std::optional<bool> fallback)
 }
 
 Field<std::string> Section::text(std::string_view key, std::size_t longest, std::optional<std::string> fallback) {
-  return scalar<std::string>(key, "text", fallback, [&](const Value& v) { return read_text(v, longest, report_); });
+  return scalar<std::string>(key, "text", std::move(fallback),
+                             [&](const Value& v) { return read_text(v, longest, report_); });
 }
 
 Field<Duration> Section::duration(std::string_view key, Range<Duration> range, std::optional<Duration> fallback) {

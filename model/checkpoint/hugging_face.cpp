@@ -273,10 +273,11 @@ CheckpointStatus export_hugging_face(Disk& disk, const std::string& checkpoint, 
                                                          {"tokenizer.json", tokenizer_json()},
                                                          {"tokenizer_config.json", tokenizer_config_json(model)}};
     for (const auto& [name, text] : texts)
-      if (auto status = put_file(disk, partial + "/" + name, text)) return status;
+      if (auto status = put_file(disk, fmt::format("{}/{}", partial, name), text)) return status;
     // By global names already, and without lm_head.weight when it is tied.
     for (const std::string& name : tensors.files())
-      if (auto status = copy_file(disk, checkpoint + "/" + name, partial + "/" + name)) return status;
+      if (auto status = copy_file(disk, fmt::format("{}/{}", checkpoint, name), fmt::format("{}/{}", partial, name)))
+        return status;
     return std::nullopt;
   });
 }

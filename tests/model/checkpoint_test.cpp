@@ -19,7 +19,6 @@ using test::error_of;
 using test::has;
 using test::names_in;
 using test::same_state;
-using test::same_values;
 using test::SavedJob;
 using test::tiny_spec;
 using test::value_of;

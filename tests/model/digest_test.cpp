@@ -11,7 +11,6 @@
 namespace stagecraft {
 namespace {
 
-using test::HandDriven;
 using test::JobSetup;
 using test::Order;
 using test::PlainProcess;

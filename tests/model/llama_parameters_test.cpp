@@ -113,7 +113,7 @@ TEST(LlamaParameters, activation_bytes_are_what_the_arena_is_charged) {
   const ModelSpec spec = small_spec();
   const Model model(spec);
   const LlamaArithmetic& a = model.arithmetic;
-  for (std::vector<std::uint32_t> lengths : {std::vector<std::uint32_t>{20, 3}, {100, 50, 1}, {1}, {}}) {
+  for (const std::vector<std::uint32_t>& lengths : {std::vector<std::uint32_t>{20, 3}, {100, 50, 1}, {1}, {}}) {
     const Batch batch(lengths, 37);
     const std::uint32_t tokens = batch.packing.tokens();
     const std::uint64_t row = tokens * spec.width * sizeof(float);
