@@ -7,7 +7,8 @@
 namespace stagecraft {
 namespace {
 
-using namespace checkpointer_effect;
+using checkpointer_effect::Finish;
+using checkpointer_effect::Write;
 using checkpointer_event::Begun;
 using checkpointer_event::Lent;
 using checkpointer_event::Written;

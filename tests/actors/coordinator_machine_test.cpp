@@ -10,7 +10,10 @@ namespace stagecraft::test {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace coordinator_effect;
+using coordinator_effect::AskAll;
+using coordinator_effect::Broadcast;
+using coordinator_effect::Commit;
+using coordinator_effect::End;
 
 class CoordinatorTest : public ::testing::Test {
  protected:

@@ -1,6 +1,7 @@
 #include "model/reduction.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <set>
@@ -161,7 +162,8 @@ class Reducers {
 
 std::size_t count_different(const Floats& a, const Floats& b) {
   std::size_t n = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) n += std::memcmp(&a[i], &b[i], sizeof(float)) != 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    n += std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]);
   return n;
 }
 

@@ -10,10 +10,8 @@
 
 #include "tests/planning/pipelines.hpp"
 
-namespace stagecraft {
+namespace stagecraft::pipelines {
 namespace {
-
-using namespace pipelines;
 
 // 2 to 8 stages, 1 to 32 micro-batches.
 template <class Check>
@@ -228,4 +226,4 @@ TEST(Generate, no_schedule_deadlocks_with_one_credit_or_with_many) {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::pipelines

@@ -9,10 +9,9 @@
 
 #include "tests/planning/pipelines.hpp"
 
-namespace stagecraft {
+namespace stagecraft::pipelines {
 namespace {
 
-using namespace pipelines;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -283,4 +282,4 @@ TEST(KnownFailures, few_micro_batches_still_finish) {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::pipelines

@@ -10,10 +10,9 @@
 #include "planning/random.hpp"
 #include "tests/planning/pipelines.hpp"
 
-namespace stagecraft {
+namespace stagecraft::pipelines {
 namespace {
 
-using namespace pipelines;
 using testing::HasSubstr;
 
 // Four stages, twelve micro-batches, 10 ms each, warm-ups [7, 5, 3, 1], nothing else capped; or 1f1b in order. The
@@ -304,4 +303,4 @@ TEST(NeverAHang, a_cap_below_the_number_of_chunks_can_never_run) {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::pipelines

@@ -8,10 +8,8 @@
 #include "planning/stage_machine.hpp"
 #include "tests/planning/pipelines.hpp"
 
-namespace stagecraft {
+namespace stagecraft::pipelines {
 namespace {
-
-using namespace pipelines;
 
 class PlainRule {
  public:
@@ -147,4 +145,4 @@ TEST(StageChoice, is_that_of_the_plain_rule_whatever_comes_in_whatever_order) {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::pipelines

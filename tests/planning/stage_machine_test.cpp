@@ -7,10 +7,9 @@
 #include "planning/bug.hpp"
 #include "tests/planning/pipelines.hpp"
 
-namespace stagecraft {
+namespace stagecraft::pipelines {
 namespace {
 
-using namespace pipelines;
 using stage_event::Choose;
 using stage_event::Wanted;
 using testing::HasSubstr;
@@ -33,7 +32,7 @@ StagePlan middle(std::uint32_t micro_batches) { return plan_of({1}, 3, micro_bat
 
 Texts step(StageMachine& machine, const StageEvent& event) {
   Texts texts;
-  for (const StageEffect& effect : machine.step(event)) texts.push_back(to_text(effect));
+  for (const StageEffect& effect : machine.step(event)) texts.push_back(stagecraft::to_text(effect));
   return texts;
 }
 
@@ -50,7 +49,7 @@ std::string chosen(StageMachine& machine) {
   for (const StageEffect& effect : machine.step(Choose{}))
     if (const auto* start = std::get_if<stage_effect::Start>(&effect)) {
       const auto* op = std::get_if<Operator>(&start->op);
-      return op ? to_text(*op) : to_text(effect);
+      return op ? to_text(*op) : stagecraft::to_text(effect);
     }
   return "";
 }
@@ -339,4 +338,4 @@ TEST(StageMachine, explain_names_a_cap_that_holds_a_forward_back) {
 }
 
 }  // namespace
-}  // namespace stagecraft
+}  // namespace stagecraft::pipelines

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -133,7 +134,8 @@ TEST_F(ChannelTest, a_payload_that_crosses_nodes_is_copied) {
     EXPECT_EQ(got.buffer()->charged(), Bytes{1000});
     EXPECT_EQ(arena->used(), Bytes{2000});
     std::memset(payload.data(), 0, 12);
-    EXPECT_EQ(std::memcmp(got.data(), "elevenbytes", 12), 0) << "what the sender does later is not seen";
+    const std::string_view bytes(reinterpret_cast<const char*>(got.data()), 12);
+    EXPECT_EQ(bytes, std::string_view("elevenbytes", 12)) << "what the sender does later is not seen";
     channel->send({{'h'}, {}, 0ms});
     EXPECT_TRUE(log.entries.back().parcel.payload.empty());
     log.entries.clear();
