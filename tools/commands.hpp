@@ -20,7 +20,8 @@ enum ExitCode : int {
   fault = 3,
   no_progress = 4,
   stopped = 5,
-  bug = 70
+  bug = 70,
+  left_at_once = 130,  ///< stopped with nothing to keep: before the first iteration, or by a second signal
 };
 
 struct FileOptions {

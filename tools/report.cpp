@@ -215,7 +215,8 @@ int exit_code(const RunResult& result) {
     case Ending::stopped:
       if (!result.violations.empty()) return bug;
       if (!result.checkpoint_error.empty()) return fault;
-      return result.ending == Ending::done ? done : stopped;
+      if (result.ending == Ending::done) return done;
+      return result.saved_iteration > 0 || !result.resumed_from.empty() ? stopped : left_at_once;
     case Ending::no_progress:
       return no_progress;
     case Ending::bug:

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "model/checkpoint/checkpoint_folder.hpp"
 #include "tools/output.hpp"
 
 namespace stagecraft::tools {
@@ -26,6 +27,10 @@ bool continue_newest(Disk& disk, const Topology& topology, RunOptions& run) {
 }
 
 bool nothing_is_there(Disk& disk, const Topology& topology, const std::string& folder) {
+  if (const auto steps = list_steps(disk, folder); !steps) {
+    complain("{}: {} (checkpoint.dir)\n", topology.file, steps.error().text());
+    return false;
+  }
   for (const CheckpointEntry& entry : list_checkpoints(disk, folder)) {
     if (entry.partial) continue;
     complain(
@@ -81,6 +86,13 @@ std::variant<std::uint32_t, ExitCode> choose_start(Disk& disk, const Topology& t
     return bad_input;
   }
   const auto& found = std::get<CheckpointInfo>(info);
+  // The text is compared when it is loaded.
+  if (const std::string why = differences(found.identity, identity_of(topology, found.identity.corpus_sha256));
+      !why.empty()) {
+    complain("{}: cannot continue the checkpoint '{}': {}; put that back, or start anew with --fresh\n", topology.file,
+             run.resume_from, why);
+    return bad_input;
+  }
   if (found.iteration >= topology.job.iterations) {
     complain(
         "{}: '{}' holds the state after iteration {}, and job.iterations is {}: nothing is left to do; raise it to "

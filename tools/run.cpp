@@ -1,7 +1,10 @@
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -28,14 +31,38 @@ extern "C" void on_stop_signal(int) {
   if (stop_signals > 1) _exit(130);
 }
 
+// A signal that was ignored before stays so: that is what `nohup` asks for.
 void catch_signals() {
-  struct sigaction action = {};
+  struct sigaction action = {}, before = {};
   action.sa_handler = on_stop_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGUSR1, &action, nullptr);
-  sigaction(SIGHUP, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP})
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
 }
+
+// Keeps a second run of the job out of its folder of checkpoints for as long as it lives.
+class RunLock {
+ public:
+  explicit RunLock(const Topology& topology) : path_(checkpoint_folder(topology) + ".lock") {
+    std::error_code ignored;
+    std::filesystem::create_directories(topology.checkpoint.dir, ignored);
+    descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    is_taken_ = descriptor_ >= 0 && flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  }
+  ~RunLock() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+  /// Another run holds it.
+  bool is_taken() const { return is_taken_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;  // none where the folder can't be written to: then no checkpoint can either
+  bool is_taken_ = false;
+};
 
 // A folder of its own for every run: output.dir/<job>-<n>, the first n that nobody has.
 std::optional<std::string> make_run_folder(const Topology& topology) {
@@ -56,6 +83,14 @@ int run_command(const RunCommandOptions& options) {
   const auto topology = open_topology(options.file);
   if (!topology) return bad_input;
   const auto world = make_real_world(std::max(2U, std::thread::hardware_concurrency()));
+  const RunLock lock(*topology);
+  if (lock.is_taken()) {
+    complain(
+        "{}: another run of job '{}' holds '{}': wait for it, or give this one another job.name or "
+        "checkpoint.dir\n",
+        topology->file, topology->job.name, lock.path());
+    return bad_input;
+  }
   RunOptions run;
   const auto start = choose_start(world->disk(), *topology, options, run);
   if (const auto* code = std::get_if<ExitCode>(&start)) return *code;

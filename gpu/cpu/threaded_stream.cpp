@@ -57,14 +57,7 @@ class ThreadedStream final : public Stream {
 
   // Arithmetic yields to the actors that schedule it: where devices outnumber cores, a completion would otherwise wait
   // for a whole time slice of somebody's matrix product.
-  void step_back() const {
-    if (urgency_ == Urgency::background) {
-      const sched_param none = {};
-      pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
-      return;
-    }
-    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness_of(urgency_));
-  }
+  void step_back() const { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness_of(urgency_)); }
 
   void run() {
     step_back();

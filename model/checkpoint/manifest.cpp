@@ -153,6 +153,13 @@ std::variant<Manifest, std::string> parse_manifest(std::string_view text) {
   each_field(info.identity, Read{identity, problem});
   each_field(info.identity.model, Read{object_of(identity, "model", problem), problem});
   each_field(info.optimizer, Read{object_of(json, "optimizer", problem), problem});
+  const ModelSpec& model = info.identity.model;
+  const auto makes_sense = [](std::uint32_t n) { return n > 0 && n <= 1'000'000; };
+  if (problem.empty() && !info.identity.emulated &&
+      !(makes_sense(model.layers) && makes_sense(model.width) && makes_sense(model.heads) &&
+        makes_sense(model.kv_heads) && makes_sense(model.hidden) && makes_sense(model.vocabulary)))
+    problem = fmt::format("a model of {} layers, width {}, {} heads, {} key heads, hidden {}, vocabulary {} cannot be",
+                          model.layers, model.width, model.heads, model.kv_heads, model.hidden, model.vocabulary);
   if (problem.empty()) read_files(json, manifest.files, problem);
   if (!problem.empty()) return problem;
   return manifest;

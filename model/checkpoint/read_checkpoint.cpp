@@ -163,6 +163,12 @@ CheckpointChoice newest_verified(Disk& disk, const std::string& folder) {
       choice.passed_over.push_back({path, *why});
       continue;
     }
+    if (const std::uint32_t holds = std::get<CheckpointInfo>(verified).iteration; holds != step.iteration) {
+      choice.passed_over.push_back(
+          {path, fmt::format("it holds the state after iteration {}, not {}; give it back its own name", holds,
+                             step.iteration)});
+      continue;
+    }
     choice.path = path;
     break;
   }

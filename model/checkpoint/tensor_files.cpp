@@ -140,7 +140,7 @@ std::optional<std::string> check_file(Disk& disk, const std::string& path, const
   Checksum hash;
   std::uint64_t bytes = 0;
   // One byte more than expected, so that the end is seen at once.
-  for (std::string piece(std::min<std::uint64_t>(piece_bytes, expected.bytes + 1), '\0');;) {
+  for (std::string piece(std::min<std::uint64_t>(piece_bytes - 1, expected.bytes) + 1, '\0');;) {
     const auto got = disk.read_at(path, bytes, piece);
     if (!got) return got.error().text();
     bytes += got.value();

@@ -23,12 +23,14 @@ class RealSchedulerTest : public ::testing::Test {
  protected:
   // An actor that adds what it gets and remembers on which threads.
   caf::actor spawn_adder() {
-    return system.spawn([this](caf::event_based_actor*) -> caf::behavior {
-      return {[this](int x) {
-        threads.insert(std::this_thread::get_id());
-        sum += x;
+    // An argument, because CAF binds a reference to null where there is none.
+    const auto adder = [](caf::event_based_actor*, RealSchedulerTest* test) -> caf::behavior {
+      return {[test](int x) {
+        test->threads.insert(std::this_thread::get_id());
+        test->sum += x;
       }};
-    });
+    };
+    return system.spawn(adder, this);
   }
   void wait_for_sum(int expected) const {
     const auto deadline = std::chrono::steady_clock::now() + 20s;
@@ -70,7 +72,9 @@ TEST_F(RealSchedulerTest, a_helper_that_is_wanted_back_leaves_the_rest_to_a_work
   std::atomic<int> total = 0;
   for (int i = 0; i < 200; ++i)
     adders.push_back(
-        system.spawn([&total](caf::event_based_actor*) -> caf::behavior { return {[&total](int x) { total += x; }}; }));
+        system.spawn([](caf::event_based_actor*,
+                        std::atomic<int>* of_all) -> caf::behavior { return {[of_all](int x) { *of_all += x; }}; },
+                     &total));
   std::thread device([&] {
     auto& scheduler = RealScheduler::of(system);
     scheduler.help([] { return false; });
