@@ -18,45 +18,12 @@
 #include "model/llama.hpp"
 #include "model/optimizer.hpp"
 #include "planning/random.hpp"
+#include "tools/bench/fma_peak.hpp"
 
 namespace stagecraft {
 namespace {
 
-double cpu_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-// Ten independent chains in registers only: what no kernel of the instruction set can exceed.
-#define STAGECRAFT_TEN_CHAINS(r)                                                        \
-  "vfmadd231ps %%" r "10, %%" r "10, %%" r "0\n vfmadd231ps %%" r "10, %%" r "10, %%" r \
-  "1\n"                                                                                 \
-  "vfmadd231ps %%" r "10, %%" r "10, %%" r "2\n vfmadd231ps %%" r "10, %%" r "10, %%" r \
-  "3\n"                                                                                 \
-  "vfmadd231ps %%" r "10, %%" r "10, %%" r "4\n vfmadd231ps %%" r "10, %%" r "10, %%" r \
-  "5\n"                                                                                 \
-  "vfmadd231ps %%" r "10, %%" r "10, %%" r "6\n vfmadd231ps %%" r "10, %%" r "10, %%" r \
-  "7\n"                                                                                 \
-  "vfmadd231ps %%" r "10, %%" r "10, %%" r "8\n vfmadd231ps %%" r "10, %%" r "10, %%" r "9\n"
-
-/// FLOP/s of fused multiply-adds on registers of `isa` (avx2 or avx512).
-double register_peak(Isa isa) {
-  constexpr int chains = 10, rounds = 40000;
-  const double start = cpu_seconds();
-  asm volatile("vzeroall" ::: "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10");
-  for (int r = 0; r < rounds; ++r) {
-    if (isa == Isa::avx2)
-      asm volatile(STAGECRAFT_TEN_CHAINS("ymm")::
-                       : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9");
-    else
-      asm volatile(STAGECRAFT_TEN_CHAINS("zmm")::
-                       : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9");
-  }
-  asm volatile("vzeroupper" :::);
-  const double lanes = isa == Isa::avx2 ? 8 : 16;
-  return 2 * lanes * chains * rounds / (cpu_seconds() - start);
-}
+double cpu_seconds() { return bench::cpu_seconds(CLOCK_THREAD_CPUTIME_ID); }
 
 std::vector<float> noise(std::size_t count) {
   std::vector<float> numbers(count);
@@ -268,12 +235,12 @@ double median(std::vector<double> x) {
   return x[x.size() / 2];
 }
 
-void measure(std::vector<Case>& cases, Isa isa, int rounds, std::vector<double>& peaks) {
+void measure(std::vector<Case>& cases, int rounds, std::vector<double>& peaks) {
   for (Case& c : cases) c.prepare(), c.run();
   for (int r = 0; r < rounds; ++r)
     for (Case& c : cases) {
       c.prepare();
-      const double peak = register_peak(isa);
+      const double peak = bench::measure_fma_peak();
       const double start = cpu_seconds();
       c.run();
       c.seconds.push_back(cpu_seconds() - start);
@@ -336,7 +303,7 @@ int run(const Options& options) {
   if (!onednn_available()) fmt::print(stderr, "no onednn: {}\n", onednn_missing());
   std::erase_if(cases, [&](const Case& c) { return !options.only.empty() && c.group != options.only; });
   std::vector<double> peaks;
-  measure(cases, isa, options.rounds, peaks);
+  measure(cases, options.rounds, peaks);
   (options.json ? print_json : print_table)(cases, isa, peaks);
   return 0;
 }
