@@ -30,7 +30,7 @@ void flip_last_byte(const fs::path& path) {
 class CheckpointCommand : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    root = new std::string(testing::TempDir() + "stagecraft-checkpoint-cli-" + std::to_string(getpid()));
+    root = new std::string(temporary("jobs"));
     fs::create_directories(*root + "/kept");
     std::string text;
     for (int i = 0; i < 400; ++i) text += "the quick brown fox jumps over lazy dog number " + std::to_string(i) + ".\n";

@@ -6,9 +6,30 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 namespace stagecraft::test {
+
+/// Every test process works in an empty folder of its own: the command leaves `checkpoints` and `stagecraft-runs` where
+/// it is called, and tests run side by side.
+class OwnFolder : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    folder_ = std::filesystem::path(::testing::TempDir()) / ("stagecraft-cli-" + std::to_string(getpid()));
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    std::filesystem::current_path(folder_);
+  }
+  void TearDown() override {
+    std::filesystem::current_path(folder_.parent_path());
+    std::filesystem::remove_all(folder_);
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+inline ::testing::Environment* const own_folder = ::testing::AddGlobalTestEnvironment(new OwnFolder);
 
 struct Ran {
   int code = -1;
@@ -32,9 +53,8 @@ inline Ran run(const std::string& arguments, const std::string& streams = "2>&1"
 
 inline std::string example(const std::string& name) { return std::string(STAGECRAFT_SOURCE_DIR) + "/examples/" + name; }
 inline std::string temporary(const std::string& name) {
-  return ::testing::TempDir() + "stagecraft-cli-" + std::to_string(getpid()) + "-" + name;
+  return (std::filesystem::current_path() / name).string();
 }
-inline std::string output_folder() { return " --set output.dir=" + temporary("runs"); }
 inline bool has(const Ran& ran, const std::string& text) { return ran.output.find(text) != std::string::npos; }
 
 }  // namespace stagecraft::test
