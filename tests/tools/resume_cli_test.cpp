@@ -61,6 +61,18 @@ nodes: [{ name: n0, devices: [{ kind: cpu, count: 3, memory: 512MiB }] }]
   }
   bool has_checkpoints() const { return fs::exists(folder + "/checkpoints/small"); }
 
+  // Runs that have come so far that they listen to signals.
+  std::ptrdiff_t begun() const {
+    std::error_code none_yet;
+    return std::distance(fs::directory_iterator(folder + "/stagecraft-runs", none_yet), fs::directory_iterator());
+  }
+  // Starts a run and waits until it has begun.
+  pid_t start_and_wait(const std::vector<std::string>& more) const {
+    const std::ptrdiff_t before = begun();
+    const pid_t child = start(more);
+    for (int i = 0; i < 3000 && begun() == before; ++i) std::this_thread::sleep_for(10ms);
+    return child;
+  }
   // Starts a run; its output goes to the file `out`.
   pid_t start(const std::vector<std::string>& more) const {
     std::vector<std::string> words{"stagecraft", "run", "job.yaml", "--json"};
@@ -90,7 +102,7 @@ TEST_F(ResumeCommand, a_signal_leaves_a_checkpoint_and_5_and_the_run_is_continue
   const auto [whole, time] = timed_whole();
   std::vector<std::string> more{"--set", "job.iterations=30"};
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
-    const pid_t child = start(more);
+    const pid_t child = start_and_wait(more);
     std::this_thread::sleep_for(time / 3);
     kill(child, signal);
     const int code = wait_for(child);
@@ -109,8 +121,7 @@ TEST_F(ResumeCommand, a_signal_leaves_a_checkpoint_and_5_and_the_run_is_continue
 }
 
 TEST_F(ResumeCommand, a_second_signal_leaves_at_once) {
-  const pid_t child = start({"--set", "job.iterations=100000"});
-  std::this_thread::sleep_for(500ms);
+  const pid_t child = start_and_wait({"--set", "job.iterations=100000"});
   kill(child, SIGTERM);
   kill(child, SIGINT);
   const int code = wait_for(child);
