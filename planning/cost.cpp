@@ -5,6 +5,20 @@
 
 namespace stagecraft {
 
+Duration OperatorTimes::of(OperatorKind kind) const {
+  switch (kind) {
+    case OperatorKind::forward:
+      return forward;
+    case OperatorKind::backward_input:
+      return backward_input;
+    case OperatorKind::backward_weight:
+      return backward_weight;
+    case OperatorKind::backward:
+      return backward_input + backward_weight;
+  }
+  return {};
+}
+
 // A message that would take longer takes this long: beyond any deadline, and thousands of them still add up.
 static constexpr Duration longest_service = std::chrono::hours(24 * 7);
 

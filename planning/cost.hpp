@@ -1,6 +1,7 @@
 // What operators and links cost: the numbers that simulators and emulated devices run on. Values only; any thread.
 #pragma once
 
+#include "planning/operator.hpp"
 #include "planning/units.hpp"
 
 namespace stagecraft {
@@ -17,12 +18,21 @@ struct CostTable {
   Bytes parameters{};         ///< weights alone
 };
 
+/// How long the operators of one chunk take.
+struct OperatorTimes {
+  Duration forward{}, backward_input{}, backward_weight{};
+  Duration of(OperatorKind kind) const;
+  Duration sum() const { return forward + backward_input + backward_weight; }
+  bool operator==(const OperatorTimes&) const = default;
+};
+
 /// One direction of a link. A message starts when it is handed over and the server is free, occupies the server for
 /// `occupancy` + bytes / `bandwidth`, and arrives `latency` after it has left the server.
 struct LinkCost {
   Duration latency{};
   Duration occupancy{};
   Bandwidth bandwidth{};  ///< zero means unlimited
+  bool operator==(const LinkCost&) const = default;
   bool free() const { return latency == Duration{} && occupancy == Duration{} && bandwidth.bytes_per_second == 0; }
 };
 

@@ -63,6 +63,8 @@ std::vector<std::uint32_t> natural_warmup(ScheduleKind kind, const PipelineShape
       case ScheduleKind::interleaved:
         warmup[s] = std::min(all, 2 * behind + (shape.chunks - 1) * group_sizes(shape).front() + 1);
         break;
+      default:
+        break;
     }
     warmup[s] = std::max(warmup[s], 1U);
   }

@@ -5,18 +5,9 @@
 #include <vector>
 
 #include "planning/schedule.hpp"
+#include "planning/shape.hpp"
 
 namespace stagecraft {
-
-/// The pipeline of one replica.
-struct PipelineShape {
-  std::uint32_t stages = 1;
-  std::uint32_t chunks = 1;  ///< per stage
-  MicroBatch first;          ///< of this replica
-  std::uint32_t micro_batches = 1;
-  std::uint32_t total_chunks() const { return stages * chunks; }
-  StageId stage_of(ChunkId chunk) const { return {chunk.value % stages}; }
-};
 
 /// Per stage: how many forwards (of all its chunks) the schedule starts before its first backward. gpipe and bfs: all
 /// of them. 1f1b: min(m, p-s). interleaved: min(m v, 2 (p-1-s) + (v-1) g + 1) with g the size of the first group of

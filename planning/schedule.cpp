@@ -12,10 +12,17 @@ struct Named {
   std::string_view name;
 };
 
-constexpr std::array<Named<ScheduleKind>, 4> kinds{{{ScheduleKind::gpipe, "gpipe"},
-                                                    {ScheduleKind::one_f_one_b, "1f1b"},
-                                                    {ScheduleKind::interleaved, "interleaved"},
-                                                    {ScheduleKind::bfs, "bfs"}}};
+constexpr std::array<Named<ScheduleKind>, 11> kinds{{{ScheduleKind::gpipe, "gpipe"},
+                                                     {ScheduleKind::one_f_one_b, "1f1b"},
+                                                     {ScheduleKind::interleaved, "interleaved"},
+                                                     {ScheduleKind::bfs, "bfs"},
+                                                     {ScheduleKind::zb_h1, "zb-h1"},
+                                                     {ScheduleKind::zb_h2, "zb-h2"},
+                                                     {ScheduleKind::zb_auto, "zb-auto"},
+                                                     {ScheduleKind::zb_v, "zb-v"},
+                                                     {ScheduleKind::v_half, "v-half"},
+                                                     {ScheduleKind::v_min, "v-min"},
+                                                     {ScheduleKind::pipemorph, "pipemorph"}}};
 constexpr std::array<Named<Dispatch>, 2> dispatches{{{Dispatch::in_order, "static"}, {Dispatch::reactive, "reactive"}}};
 
 template <class Table, class Value>

@@ -10,13 +10,25 @@
 
 namespace stagecraft {
 
-enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, bfs };
+enum class ScheduleKind : std::uint8_t {
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  bfs,        ///< looped breadth-first
+  zb_h1,      ///< zero bubble, the memory of 1f1b
+  zb_h2,      ///< zero bubble, twice that
+  zb_auto,    ///< the zero-bubble heuristic, within the caps
+  zb_v,       ///< zero bubble, two chunks in a V
+  v_half,     ///< two chunks in a V, half the memory
+  v_min,      ///< two chunks in a V, a third of the memory
+  pipemorph,  ///< the published planner for slow links (Algorithms 1 to 4)
+};
 enum class Dispatch : std::uint8_t {
   in_order,  ///< `static`: the list, in order
   reactive,  ///< no list: B, then F, then W, whatever is ready and within the caps
 };
 
-/// The names that files and messages use: gpipe, 1f1b, interleaved, bfs; static, reactive.
+/// The names that files and messages use: gpipe, 1f1b, interleaved, bfs, zb-h1, ...; static, reactive.
 std::string_view name_of(ScheduleKind kind);
 std::string_view name_of(Dispatch dispatch);
 std::optional<ScheduleKind> parse_schedule_kind(std::string_view text);

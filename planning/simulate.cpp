@@ -10,20 +10,6 @@
 
 namespace stagecraft {
 
-Duration OperatorTimes::of(OperatorKind kind) const {
-  switch (kind) {
-    case OperatorKind::forward:
-      return forward;
-    case OperatorKind::backward_input:
-      return backward_input;
-    case OperatorKind::backward_weight:
-      return backward_weight;
-    case OperatorKind::backward:
-      return backward_input + backward_weight;
-  }
-  return {};
-}
-
 namespace {
 
 struct Event {

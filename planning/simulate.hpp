@@ -29,11 +29,6 @@ struct GradientBuffers {
   std::uint32_t during = 0, after = 0;
 };
 
-struct OperatorTimes {
-  Duration forward{}, backward_input{}, backward_weight{};
-  Duration of(OperatorKind kind) const;
-};
-
 /// Disorder for property tests: seeded durations and delays, and the order of events within one instant.
 struct Disturbance {
   std::uint64_t seed = 0;
