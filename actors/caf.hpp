@@ -47,11 +47,19 @@ class Turn {
 };
 }  // namespace hand_over
 
+/// The message of one signature of a door.
+template <class Signature>
+struct MessageOf;
+template <class Message>
+struct MessageOf<caf::reacts_to<Message>> {
+  using Type = Message;
+};
+
 /// The behaviour of an actor whose state has `self` and one `on(Message&&)` (or `on(const Message&)`) for every message
 /// of its door.
-template <class... Messages, class State>
-caf::typed_behavior<caf::reacts_to<Messages>...> behavior_of(Door<Messages...>, State& state) {
-  return {[&state](Messages& message) {
+template <class... Signatures, class State>
+caf::typed_behavior<Signatures...> behavior_of(caf::typed_actor<Signatures...>, State& state) {
+  return {[&state](typename MessageOf<Signatures>::Type& message) {
     const hand_over::Turn turn(state.self->ctrl());
     state.on(std::move(message));
   }...};

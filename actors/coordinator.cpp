@@ -67,7 +67,7 @@ CoordinatorActor::behavior_type coordinator_behavior(CoordinatorActor::stateful_
   s.checkpointer = std::move(checkpointer);
   s.stages = std::move(stages);
   std::optional<CoordinatorMachine::Checkpoints> checkpoints;
-  if (s.job->checkpoint) checkpoints.emplace(s.job->checkpoint->every);
+  if (s.job->checkpoint) checkpoints = CoordinatorMachine::Checkpoints{s.job->checkpoint->every};
   s.machine.emplace(s.job->topology, s.job->places(), s.job->world.now(), checkpoints, s.job->start);
   s.arm();
   return behavior_of(CoordinatorActor{}, s);

@@ -241,6 +241,8 @@ struct StageActorState {
   void act(const StageEvent& event) {
     for (const StageEffect& effect : machine.step(event)) std::visit([this](const auto& e) { apply(e); }, effect);
   }
+  void apply(const stage_effect::Announce&) {}
+  void apply(const stage_effect::Wake&) {}
   // Virtual time: choose when every event of this instant has been seen. Real time does not pay for that.
   void apply(const stage_effect::Arm&) {
     if (job->world.is_virtual()) {

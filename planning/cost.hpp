@@ -1,6 +1,9 @@
 // What operators and links cost: the numbers that simulators and emulated devices run on. Values only; any thread.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "planning/operator.hpp"
 #include "planning/units.hpp"
 
@@ -32,6 +35,11 @@ struct LinkCost {
   Duration latency{};
   Duration occupancy{};
   Bandwidth bandwidth{};  ///< zero means unlimited
+  /// Device-ordered: so many sends may be on the server or wait for it; one more holds up the device that wants to
+  /// send, with all that it would run next (head-of-line blocking). None: a send never holds up anyone.
+  std::optional<std::uint32_t> queue = {};
+  std::uint32_t lanes = 1;  ///< servers that share the messages
+  bool shared = false;      ///< both directions take turns on the same servers
   bool operator==(const LinkCost&) const = default;
   bool free() const { return latency == Duration{} && occupancy == Duration{} && bandwidth.bytes_per_second == 0; }
 };

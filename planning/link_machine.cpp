@@ -5,37 +5,43 @@
 namespace stagecraft {
 
 LinkMachine::LinkMachine(std::uint32_t credits, MicroBatch first, std::uint32_t micro_batches)
-    : credits_(credits), free_(credits), first_(first), had_(micro_batches, false) {
+    : credits_(credits),
+      free_(credits),
+      first_(first),
+      offered_(micro_batches, false),
+      had_(micro_batches, false),
+      queue_(micro_batches) {
   STAGECRAFT_ASSERT(credits > 0, "a link without credits never sends");
 }
 
-std::vector<MicroBatch> LinkMachine::offer(MicroBatch micro_batch) {
-  STAGECRAFT_ASSERT(micro_batch >= first_ && micro_batch.value - first_.value < had_.size(),
-                    "micro-batch {} is not of this link's replica", micro_batch.value);
-  STAGECRAFT_ASSERT(!had_[micro_batch.value - first_.value] && waiting_.insert(micro_batch).second,
-                    "micro-batch {} was offered twice", micro_batch.value);
-  return dispatch();
+void LinkMachine::offer(MicroBatch micro_batch, std::vector<MicroBatch>& go) {
+  const std::size_t index = micro_batch.value - first_.value;
+  STAGECRAFT_ASSERT(micro_batch >= first_ && index < had_.size(), "micro-batch {} is not of this link's replica",
+                    micro_batch.value);
+  STAGECRAFT_ASSERT(!offered_[index], "micro-batch {} was offered twice", micro_batch.value);
+  offered_[index] = true;
+  queue_.insert(index);
+  ++waiting_;
+  dispatch(go);
 }
 
-std::vector<MicroBatch> LinkMachine::credit() {
+void LinkMachine::credit(std::vector<MicroBatch>& go) {
   STAGECRAFT_ASSERT(free_ < credits_, "a credit came back that was never given");
   ++free_;
-  return dispatch();
+  dispatch(go);
 }
 
-std::vector<MicroBatch> LinkMachine::dispatch() {
-  std::vector<MicroBatch> go;
-  while (free_ > 0 && !waiting_.empty()) {
-    const MicroBatch next = *waiting_.begin();
-    const std::size_t index = next.value - first_.value;
+void LinkMachine::dispatch(std::vector<MicroBatch>& go) {
+  while (free_ > 0 && waiting_ > 0) {
+    const std::size_t index = *queue_.lowest();
     while (lowest_ < had_.size() && had_[lowest_]) ++lowest_;
     if (free_ == 1 && index != lowest_) break;
-    waiting_.erase(waiting_.begin());
+    queue_.erase(index);
+    --waiting_;
     had_[index] = true;
     --free_;
-    go.push_back(next);
+    go.push_back(MicroBatch{first_.value + static_cast<std::uint32_t>(index)});
   }
-  return go;
 }
 
 }  // namespace stagecraft

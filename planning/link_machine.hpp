@@ -5,10 +5,10 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "planning/ids.hpp"
+#include "planning/ready_set.hpp"
 
 namespace stagecraft {
 
@@ -17,25 +17,34 @@ class LinkMachine {
   LinkMachine() = default;
   LinkMachine(std::uint32_t credits, MicroBatch first, std::uint32_t micro_batches);
 
-  /// A tensor wants to cross; the answer: which waiting tensors go now.
-  std::vector<MicroBatch> offer(MicroBatch micro_batch);
+  /// A tensor wants to cross; appends to `go` which waiting tensors go now.
+  void offer(MicroBatch micro_batch, std::vector<MicroBatch>& go);
   /// A slot is free again.
-  std::vector<MicroBatch> credit();
+  void credit(std::vector<MicroBatch>& go);
+  std::vector<MicroBatch> offer(MicroBatch micro_batch) {
+    std::vector<MicroBatch> go;
+    return offer(micro_batch, go), go;
+  }
+  std::vector<MicroBatch> credit() {
+    std::vector<MicroBatch> go;
+    return credit(go), go;
+  }
 
   std::uint32_t free() const { return free_; }
   std::uint32_t credits() const { return credits_; }
-  std::size_t waiting() const { return waiting_.size(); }
+  std::size_t waiting() const { return waiting_; }
   /// Every slot is back and nothing waits.
-  bool quiet() const { return free_ == credits_ && waiting_.empty(); }
+  bool quiet() const { return free_ == credits_ && waiting_ == 0; }
 
  private:
-  std::vector<MicroBatch> dispatch();
+  void dispatch(std::vector<MicroBatch>& go);
 
   std::uint32_t credits_ = 0, free_ = 0;
   MicroBatch first_;
-  std::size_t lowest_ = 0;  // the lowest that has not had a slot, as an index into had_
-  std::vector<bool> had_;
-  std::set<MicroBatch> waiting_;
+  std::size_t lowest_ = 0;  // the lowest that has not had a slot, counted from the first
+  std::vector<bool> offered_, had_;
+  ReadySet queue_;  // what waits
+  std::size_t waiting_ = 0;
 };
 
 }  // namespace stagecraft

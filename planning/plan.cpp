@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planning/bug.hpp"
+#include "planning/replay.hpp"
 
 namespace stagecraft {
 
@@ -24,22 +25,17 @@ std::vector<StagePlan> stage_plans(const PlanRequest& request, const std::vector
   const PipelineShape& shape = request.shape;
   Schedule schedule;
   if (request.dispatch == Dispatch::in_order) schedule = generate(request.schedule, shape, warmup);
-  std::vector<StagePlan> plans(shape.stages);
+  std::vector<StagePlan> plans = bare_plans(shape);
   for (std::uint32_t s = 0; s < shape.stages; ++s) {
     StagePlan& plan = plans[s];
-    for (std::uint32_t c = 0; c < shape.chunks; ++c) plan.chunks.push_back(ChunkId{c * shape.stages + s});
-    plan.first = shape.first;
-    plan.micro_batches = shape.micro_batches;
     plan.dispatch = request.dispatch;
-    plan.starts_model = s == 0;
-    plan.ends_model = s + 1 == shape.stages;
     if (request.dispatch == Dispatch::in_order) {
       plan.order = schedule.operators[s];
     } else {
-      plan.warmup = std::max(warmup[s], shape.chunks);
-      plan.activations = cap(request.activations, plan.warmup);
+      plan.caps.activations = std::max(warmup[s], shape.chunks);
+      plan.caps.held = cap(request.activations, plan.caps.activations);
       // The named schedules run W right after B: one place for each chunk.
-      plan.pending_weights = cap(request.pending_weights, shape.chunks);
+      plan.caps.pending_weights = cap(request.pending_weights, shape.chunks);
     }
   }
   return plans;

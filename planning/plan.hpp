@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "planning/generate.hpp"
 #include "planning/simulate.hpp"
 
 namespace stagecraft {

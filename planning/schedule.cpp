@@ -23,7 +23,8 @@ constexpr std::array<Named<ScheduleKind>, 11> kinds{{{ScheduleKind::gpipe, "gpip
                                                      {ScheduleKind::v_half, "v-half"},
                                                      {ScheduleKind::v_min, "v-min"},
                                                      {ScheduleKind::pipemorph, "pipemorph"}}};
-constexpr std::array<Named<Dispatch>, 2> dispatches{{{Dispatch::in_order, "static"}, {Dispatch::reactive, "reactive"}}};
+constexpr std::array<Named<Dispatch>, 3> dispatches{
+    {{Dispatch::in_order, "static"}, {Dispatch::reactive, "reactive"}, {Dispatch::follow, "follow"}}};
 
 template <class Table, class Value>
 std::string_view name_in(const Table& table, Value value) {

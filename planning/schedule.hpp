@@ -26,9 +26,10 @@ enum class ScheduleKind : std::uint8_t {
 enum class Dispatch : std::uint8_t {
   in_order,  ///< `static`: the list, in order
   reactive,  ///< no list: B, then F, then W, whatever is ready and within the caps
+  follow,    ///< the list while in time, and what fits before its head while that waits
 };
 
-/// The names that files and messages use: gpipe, 1f1b, interleaved, bfs, zb-h1, ...; static, reactive.
+/// The names that files and messages use: gpipe, 1f1b, interleaved, bfs, zb-h1, ...; static, reactive, follow.
 std::string_view name_of(ScheduleKind kind);
 std::string_view name_of(Dispatch dispatch);
 std::optional<ScheduleKind> parse_schedule_kind(std::string_view text);

@@ -7,27 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "planning/cost.hpp"
-#include "planning/generate.hpp"
+#include "planning/memory_ledger.hpp"
+#include "planning/problem.hpp"
 #include "planning/stage_machine.hpp"
 #include "planning/timeline.hpp"
 
 namespace stagecraft {
-
-/// Bytes of one micro-batch in one chunk.
-struct ChunkBytes {
-  Bytes activation;         ///< kept from F to B, without the input
-  Bytes weight_activation;  ///< kept from B to W
-  Bytes input;              ///< the tensor that F receives and keeps until B (none in chunk 0)
-  Bytes output;             ///< the tensor that F returns (none in the last chunk)
-  Bytes forward_scratch, backward_scratch, weight_scratch;  ///< allocated and freed again inside the operator
-  Bytes gradient;                                           ///< one buffer for the gradient of all its parameters
-};
-
-/// How many gradient buffers of a chunk are alive while W of a micro-batch runs, and after it has merged what it can.
-struct GradientBuffers {
-  std::uint32_t during = 0, after = 0;
-};
 
 /// Disorder for property tests: seeded durations and delays, and the order of events within one instant.
 struct Disturbance {
@@ -43,6 +28,7 @@ struct SimulationInput {
   std::vector<OperatorTimes> times;      ///< per chunk
   std::vector<LinkCost> forward_links;   ///< per boundary (chunk c to c+1); empty: free
   std::vector<LinkCost> backward_links;  ///< per boundary (chunk c+1 to c); empty: free
+  std::vector<Bytes> boundary;           ///< of the tensor that crosses each boundary; empty: as `bytes` say
   std::uint32_t credits = 1;             ///< per boundary and direction
   std::vector<ChunkBytes> bytes;         ///< per chunk; empty: nothing is charged
   std::vector<GradientBuffers> buffers;  ///< per micro-batch of the replica; with `bytes`
@@ -51,7 +37,8 @@ struct SimulationInput {
 
 struct SimulationResult {
   bool hung = false;
-  std::vector<std::string> blocked;  ///< if hung: what each unfinished stage waits for
+  std::vector<std::string> blocked;            ///< if hung: what each unfinished stage waits for
+  std::vector<std::optional<Operator>> stuck;  ///< if hung: the operator that is due next, per stage
   Duration makespan{};
   std::vector<TimedOperator> timeline;  ///< in order of start
   std::vector<StagePeaks> peaks;        ///< per stage

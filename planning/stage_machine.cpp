@@ -9,9 +9,12 @@ namespace stagecraft {
 
 using stage_effect::Accumulated;
 using stage_effect::Adopt;
+using stage_effect::Announce;
 using stage_effect::Arm;
 using stage_effect::Emit;
 using stage_effect::Start;
+using stage_effect::Wake;
+using stage_event::Announced;
 using stage_event::Arrived;
 using stage_event::Choose;
 using stage_event::Finished;
@@ -20,18 +23,28 @@ using stage_event::Wanted;
 StageMachine::StageMachine(StagePlan plan)
     : plan_(std::move(plan)),
       cells_(plan_.chunks.size() * plan_.micro_batches),
-      next_weight_(plan_.chunks.size(), plan_.first.value) {}
+      next_weight_(plan_.chunks.size(), plan_.first.value) {
+  if (plan_.dispatch == Dispatch::follow) {
+    STAGECRAFT_ASSERT(plan_.paces.size() == plan_.order.size(), "{} paces for {} operators", plan_.paces.size(),
+                      plan_.order.size());
+    follow_ = FollowRule(plan_.order.size());
+    expected_.resize(2 * cells_.size());
+  }
+  if (has_list()) return;
+  for (ReadySet& set : candidates_) set = ReadySet(cells_.size());
+  lacking_.assign(plan_.micro_batches, static_cast<std::uint32_t>(plan_.chunks.size()));
+}
 
-std::vector<StageEffect> StageMachine::step(const StageEvent& event) {
-  std::vector<StageEffect> effects;
+void StageMachine::step(const StageEvent& event, Duration now, std::vector<StageEffect>& effects) {
+  now_ = now;
   std::visit([&](const auto& e) { on(e, effects); }, event);
-  return effects;
 }
 
 std::size_t StageMachine::local(ChunkId chunk) const {
-  const auto it = std::find(plan_.chunks.begin(), plan_.chunks.end(), chunk);
-  STAGECRAFT_ASSERT(it != plan_.chunks.end(), "chunk {} is not hosted here", chunk.value);
-  return static_cast<std::size_t>(it - plan_.chunks.begin());
+  std::size_t index = 0;
+  while (index < plan_.chunks.size() && plan_.chunks[index] != chunk) ++index;
+  STAGECRAFT_ASSERT(index < plan_.chunks.size(), "chunk {} is not hosted here", chunk.value);
+  return index;
 }
 
 const StageMachine::Cell& StageMachine::at(ChunkId chunk, MicroBatch micro_batch) const {
@@ -56,11 +69,18 @@ void StageMachine::on(const Arrived& event, std::vector<StageEffect>& effects) {
   bool& here = event.direction == Direction::forward ? cell.input : cell.gradient;
   STAGECRAFT_ASSERT(!here, "micro-batch {} came twice to chunk {}", event.micro_batch.value, event.chunk.value);
   here = true;
+  if (has_list()) return arm(effects);
   if (event.direction == Direction::forward) {
     offer(forwards, event.chunk, event.micro_batch);
   } else if (cell.forward_done) {
     offer(backwards, event.chunk, event.micro_batch);
   }
+  arm(effects);
+}
+
+void StageMachine::on(const Announced& event, std::vector<StageEffect>& effects) {
+  if (plan_.dispatch != Dispatch::follow) return;
+  expect(event.chunk, event.direction, event.micro_batch, event.expected);
   arm(effects);
 }
 
@@ -84,7 +104,7 @@ void StageMachine::finish(const Operator& op, std::vector<StageEffect>& effects)
       if (ends_here(op.chunk)) {
         cell.gradient = true;
       } else {
-        effects.emplace_back(Emit{op.chunk, Direction::forward, op.micro_batch});
+        emit(op.chunk, Direction::forward, op.micro_batch, effects);
       }
       if (cell.gradient) offer(backwards, op.chunk, op.micro_batch);
       break;
@@ -108,7 +128,23 @@ void StageMachine::finish(const Operator& op, std::vector<StageEffect>& effects)
 void StageMachine::finish_backward(const Operator& op, std::vector<StageEffect>& effects) {
   at(op.chunk, op.micro_batch).backward_done = true;
   ++backwards_done_;
-  if (!starts_here(op.chunk)) effects.emplace_back(Emit{op.chunk, Direction::backward, op.micro_batch});
+  if (!starts_here(op.chunk)) emit(op.chunk, Direction::backward, op.micro_batch, effects);
+}
+
+// An output that stays on this stage is on its way now, which follow must know.
+void StageMachine::emit(ChunkId chunk, Direction direction, MicroBatch micro_batch, std::vector<StageEffect>& effects) {
+  effects.emplace_back(Emit{chunk, direction, micro_batch});
+  const ChunkId to{direction == Direction::forward ? chunk.value + 1 : chunk.value - 1};
+  if (plan_.dispatch == Dispatch::follow && hosts(to)) expect(to, direction, micro_batch, now_);
+}
+
+std::optional<Duration>& StageMachine::expected(ChunkId chunk, Direction direction, MicroBatch micro_batch) {
+  const std::size_t cell = local(chunk) * plan_.micro_batches + (micro_batch.value - plan_.first.value);
+  return expected_[2 * cell + (direction == Direction::backward ? 1 : 0)];
+}
+
+void StageMachine::expect(ChunkId chunk, Direction direction, MicroBatch micro_batch, Duration at) {
+  expected(chunk, direction, micro_batch) = at;
 }
 
 void StageMachine::finish_weight(const Operator& op, std::vector<StageEffect>& effects) {
@@ -122,7 +158,7 @@ void StageMachine::finish_weight(const Operator& op, std::vector<StageEffect>& e
 void StageMachine::on(const Choose&, std::vector<StageEffect>& effects) {
   armed_ = false;
   if (busy_) return;
-  if (const auto op = choose()) {
+  if (const auto op = choose(effects)) {
     begin(*op, effects);
   } else if (!services_.empty()) {
     busy_ = true;
@@ -133,13 +169,12 @@ void StageMachine::on(const Choose&, std::vector<StageEffect>& effects) {
 
 void StageMachine::begin(const Operator& op, std::vector<StageEffect>& effects) {
   busy_ = true;
-  if (plan_.dispatch == Dispatch::in_order) ++cursor_;
-  withdraw(op);
   Cell& cell = at(op.chunk, op.micro_batch);
   switch (op.kind) {
     case OperatorKind::forward:
       cell.forward_started = true;
       ++forwards_started_;
+      if (!has_list()) --lacking_[op.micro_batch.value - plan_.first.value];
       if (!starts_here(op.chunk)) effects.emplace_back(Adopt{op.chunk, Direction::forward, op.micro_batch});
       break;
     case OperatorKind::backward_input:
@@ -153,54 +188,84 @@ void StageMachine::begin(const Operator& op, std::vector<StageEffect>& effects) 
       cell.weight_started = true;
       break;
   }
-  while (lowest_forward_ < plan_.micro_batches && lacking(lowest_forward_, &Cell::forward_started) == 0)
-    ++lowest_forward_;
-  while (lowest_backward_ < plan_.micro_batches && lacking(lowest_backward_, &Cell::backward_started) == 0)
-    ++lowest_backward_;
+  if (!has_list()) {
+    withdraw(op);
+    while (lowest_ < plan_.micro_batches && lacking_[lowest_] == 0) ++lowest_;
+  }
   peaks_.activations = std::max(peaks_.activations, forwards_started_ - backwards_done_);
   peaks_.held = std::max(peaks_.held, forwards_started_ - weights_done_);
   effects.emplace_back(Start{op});
 }
 
-std::optional<Operator> StageMachine::choose() const {
-  if (plan_.dispatch == Dispatch::reactive) return choose_reactive();
-  if (cursor_ < plan_.order.size() && ready(plan_.order[cursor_])) return plan_.order[cursor_];
-  return std::nullopt;
+void StageMachine::announce(const Operator& op, Duration after, std::vector<StageEffect>& effects) const {
+  const bool forward = op.kind == OperatorKind::forward;
+  if (op.kind == OperatorKind::backward_weight || (forward ? ends_here(op.chunk) : starts_here(op.chunk))) return;
+  if (hosts({forward ? op.chunk.value + 1 : op.chunk.value - 1})) return;
+  effects.emplace_back(Announce{op.chunk, forward ? Direction::forward : Direction::backward, op.micro_batch, after});
 }
 
-// B frees memory and unblocks upstream, then F, then W. Lowest micro-batch first; of one micro-batch, a backward takes
-// the deepest chunk and the others the first. Beyond the lowest unserved micro-batch all are treated alike, so the
-// first that does not fit settles it for its class.
-std::optional<Operator> StageMachine::choose_reactive() const {
-  for (const Class kind : {backwards, forwards, weights}) {
-    const std::uint32_t lowest = kind == backwards ? lowest_backward_ : lowest_forward_;
-    for (const auto& entry : candidates_[kind]) {
-      const Operator op = candidate(kind, entry);
-      if (fits(kind, op.micro_batch)) return op;
-      if (entry.first > lowest) break;
-    }
+std::optional<Operator> StageMachine::choose(std::vector<StageEffect>& effects) {
+  switch (plan_.dispatch) {
+    case Dispatch::reactive:
+      return choose_reactive();
+    case Dispatch::in_order:
+      if (cursor_ < plan_.order.size() && ready(plan_.order[cursor_])) return plan_.order[cursor_++];
+      return std::nullopt;
+    case Dispatch::follow:
+      return choose_following(effects);
   }
   return std::nullopt;
 }
 
-std::uint32_t StageMachine::rank(Class kind, ChunkId chunk) const {
-  const auto index = static_cast<std::uint32_t>(local(chunk));
-  return kind == backwards ? static_cast<std::uint32_t>(plan_.chunks.size()) - 1 - index : index;
+std::optional<Operator> StageMachine::choose_following(std::vector<StageEffect>& effects) {
+  const HeldCounts counts{forwards_started_ - backwards_done_, backwards_done_ - weights_done_,
+                          forwards_started_ - weights_done_};
+  const FollowRule::Choice choice = follow_.choose(
+      {plan_.order, plan_.paces, plan_.caps, counts, now_}, [this](const Operator& op) { return ready(op); },
+      [this](const Operator& op) -> std::optional<Duration> {
+        if (op.kind == OperatorKind::backward_weight) return std::nullopt;
+        const Direction way = op.kind == OperatorKind::forward ? Direction::forward : Direction::backward;
+        return expected(op.chunk, way, op.micro_batch);
+      });
+  if (choice.wake) effects.emplace_back(Wake{*choice.wake});
+  if (!choice.start) return std::nullopt;
+  follow_.started(*choice.start);
+  announce(plan_.order[*choice.start], plan_.paces[*choice.start].duration, effects);
+  return plan_.order[*choice.start];
 }
 
-Operator StageMachine::candidate(Class kind, std::pair<std::uint32_t, std::uint32_t> entry) const {
+// B frees memory and unblocks upstream, then F, then W. Lowest micro-batch first; of one micro-batch, a backward takes
+// the deepest chunk and the others the first.
+std::optional<Operator> StageMachine::choose_reactive() const {
+  for (const Class kind : {backwards, forwards, weights})
+    for (auto n = candidates_[kind].lowest(); n; n = candidates_[kind].lowest(*n + 1)) {
+      const Operator op = candidate(kind, *n);
+      if (fits(op)) return op;
+    }
+  return std::nullopt;
+}
+
+// Ordered by priority: lowest micro-batch first, then the rank of its chunk.
+std::size_t StageMachine::entry(Class kind, ChunkId chunk, MicroBatch micro_batch) const {
+  const std::size_t index = local(chunk), rank = kind == backwards ? plan_.chunks.size() - 1 - index : index;
+  return (micro_batch.value - plan_.first.value) * plan_.chunks.size() + rank;
+}
+
+Operator StageMachine::candidate(Class kind, std::size_t n) const {
   static constexpr OperatorKind kinds[] = {OperatorKind::backward_input, OperatorKind::forward,
                                            OperatorKind::backward_weight};
-  const std::size_t index = kind == backwards ? plan_.chunks.size() - 1 - entry.second : entry.second;
-  return {kinds[kind], plan_.chunks[index], MicroBatch{plan_.first.value + entry.first}};
+  const std::size_t rank = n % plan_.chunks.size();
+  const std::size_t index = kind == backwards ? plan_.chunks.size() - 1 - rank : rank;
+  return {kinds[kind], plan_.chunks[index],
+          MicroBatch{plan_.first.value + static_cast<std::uint32_t>(n / plan_.chunks.size())}};
 }
 
 void StageMachine::offer(Class kind, ChunkId chunk, MicroBatch micro_batch) {
-  if (plan_.dispatch == Dispatch::reactive)
-    candidates_[kind].emplace(micro_batch.value - plan_.first.value, rank(kind, chunk));
+  if (!has_list()) candidates_[kind].insert(entry(kind, chunk, micro_batch));
 }
 
 void StageMachine::offer_weight(ChunkId chunk, MicroBatch micro_batch) {
+  if (has_list()) return;
   const Operator op{OperatorKind::backward_weight, chunk, micro_batch};
   if (ready(op)) offer(weights, chunk, micro_batch);
 }
@@ -209,52 +274,49 @@ void StageMachine::withdraw(const Operator& op) {
   const Class kind = op.kind == OperatorKind::forward           ? forwards
                      : op.kind == OperatorKind::backward_weight ? weights
                                                                 : backwards;
-  candidates_[kind].erase({op.micro_batch.value - plan_.first.value, rank(kind, op.chunk)});
+  candidates_[kind].erase(entry(kind, op.chunk, op.micro_batch));
 }
 
 bool StageMachine::ready(const Operator& op) const {
   const Cell& cell = at(op.chunk, op.micro_batch);
-  const bool weight_due = plan_.free_weight_order || next_weight_[local(op.chunk)] == op.micro_batch.value;
   switch (op.kind) {
     case OperatorKind::forward:
       return cell.input && !cell.forward_started;
     case OperatorKind::backward_input:
       return cell.gradient && cell.forward_done && !cell.backward_started;
     case OperatorKind::backward:
-      return cell.gradient && cell.forward_done && !cell.backward_started && weight_due;
+      return cell.gradient && cell.forward_done && !cell.backward_started && weight_due(op);
     case OperatorKind::backward_weight:
-      return cell.backward_done && !cell.weight_started && weight_due;
+      return cell.backward_done && !cell.weight_started && weight_due(op);
   }
   return false;
 }
 
-// A list was validated against the caps when it was made, so they bind reactive dispatch only.
-bool StageMachine::fits(Class kind, MicroBatch micro_batch) const {
-  if (kind == forwards)
-    return admits(plan_.warmup, forwards_started_ - backwards_done_, lowest_forward_, &Cell::forward_started,
-                  micro_batch) &&
-           admits(plan_.activations, forwards_started_ - weights_done_, lowest_forward_, &Cell::forward_started,
-                  micro_batch);
-  if (kind == backwards)
-    return admits(plan_.pending_weights, backwards_started_ - weights_done_, lowest_backward_, &Cell::backward_started,
-                  micro_batch);
-  return true;
+bool StageMachine::weight_due(const Operator& op) const {
+  return plan_.free_weight_order || next_weight_[local(op.chunk)] == op.micro_batch.value;
 }
 
-bool StageMachine::admits(std::optional<std::uint32_t> cap, std::uint32_t used, std::uint32_t lowest, bool Cell::*had,
-                          MicroBatch micro_batch) const {
+// Reactive dispatch only. A backward takes the last place only if its W is the next of its chunk, so that the place
+// comes back.
+bool StageMachine::fits(const Operator& op) const {
+  const StageCaps& caps = plan_.caps;
+  if (op.kind == OperatorKind::forward && backwards_started_ == 0 && plan_.warmup && forwards_started_ >= *plan_.warmup)
+    return false;
+  if (op.kind == OperatorKind::forward)
+    return admits(caps.activations, forwards_started_ - backwards_done_, op) &&
+           admits(caps.held, forwards_started_ - weights_done_, op);
+  if (op.kind != OperatorKind::backward_input || !caps.pending_weights) return true;
+  const std::uint32_t used = backwards_started_ - weights_done_;
+  if (used >= *caps.pending_weights) return false;
+  return plan_.rule == CapsRule::greedy || used + 1 < *caps.pending_weights || weight_due(op);
+}
+
+// A forward takes a place only if the lowest micro-batch that lacks some keeps enough, or is the one that asks.
+bool StageMachine::admits(std::optional<std::uint32_t> cap, std::uint32_t used, const Operator& op) const {
   if (!cap) return true;
   if (used >= *cap) return false;
-  if (plan_.rule == CapsRule::greedy || micro_batch.value - plan_.first.value == lowest) return true;
-  return lowest == plan_.micro_batches || *cap - used > lacking(lowest, had);
-}
-
-// Places that a micro-batch still needs on this stage.
-std::uint32_t StageMachine::lacking(std::uint32_t micro_batch, bool Cell::*had) const {
-  std::uint32_t count = 0;
-  for (std::size_t c = 0; c < plan_.chunks.size(); ++c)
-    if (!(cells_[c * plan_.micro_batches + micro_batch].*had)) ++count;
-  return count;
+  if (plan_.rule == CapsRule::greedy || op.micro_batch.value - plan_.first.value == lowest_) return true;
+  return lowest_ == plan_.micro_batches || *cap - used > lacking_[lowest_];
 }
 
 std::string StageMachine::missing(const Operator& op) const {
@@ -288,17 +350,22 @@ std::optional<Operator> StageMachine::first_missing(MicroBatch micro_batch) cons
   return std::nullopt;
 }
 
+std::optional<Operator> StageMachine::next() const {
+  if (plan_.dispatch == Dispatch::in_order)
+    return cursor_ < plan_.order.size() ? std::optional(plan_.order[cursor_]) : std::nullopt;
+  if (plan_.dispatch == Dispatch::follow)
+    return follow_.head() < plan_.order.size() ? std::optional(plan_.order[follow_.head()]) : std::nullopt;
+  for (std::uint32_t m = 0; m < plan_.micro_batches; ++m)
+    if (const auto op = first_missing({plan_.first.value + m})) return op;
+  return std::nullopt;
+}
+
 std::string StageMachine::explain() const {
   if (busy_) return "an operator is running";
   if (finished()) return services_.empty() ? "all operators done" : "all operators done, a service operator is due";
-  std::optional<Operator> next;  // reactive: of the lowest micro-batch that is not through
-  if (plan_.dispatch == Dispatch::in_order) {
-    if (cursor_ < plan_.order.size()) next = plan_.order[cursor_];
-  } else {
-    for (std::uint32_t m = 0; m < plan_.micro_batches && !next; ++m) next = first_missing({plan_.first.value + m});
-  }
-  if (!next) return "idle";
-  return fmt::format("idle; next {} waits for {}", to_text(*next), missing(*next));
+  const auto op = next();
+  if (!op) return "idle";
+  return fmt::format("idle; next {} waits for {}", to_text(*op), missing(*op));
 }
 
 std::string to_text(const StageEffect& effect) {
@@ -320,7 +387,12 @@ std::string to_text(const StageEffect& effect) {
       return fmt::format("accumulated micro-batch {} of chunk {}{}", e.micro_batch.value, e.chunk.value,
                          e.last ? ", the last" : "");
     }
+    std::string operator()(const Announce& e) const {
+      return fmt::format("announce {} of micro-batch {} from chunk {} in {}", way(e.direction), e.micro_batch.value,
+                         e.chunk.value, format(e.after));
+    }
     std::string operator()(const Arm&) const { return "arm"; }
+    std::string operator()(const Wake& e) const { return fmt::format("wake at {}", format(e.at)); }
   };
   return std::visit(Text{}, effect);
 }

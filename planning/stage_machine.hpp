@@ -5,24 +5,26 @@
 // the simulator translate the same effects, so what is simulated is what runs. One owner; not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
-#include "planning/operator.hpp"
+#include "planning/follow_rule.hpp"
+#include "planning/problem.hpp"
+#include "planning/ready_set.hpp"
 #include "planning/schedule.hpp"
 
 namespace stagecraft {
 
-/// How the places of a cap are given away under reactive dispatch. `reserve` is the rule that never hangs: a place
-/// goes away only if the lowest micro-batch that still lacks places keeps enough free ones for each of its chunks on
-/// this stage. `greedy` gives to whoever asks and is there as a negative control: reordered arrivals deadlock it.
+/// How the places of a cap are given away under reactive dispatch. `reserve` is the rule that never hangs: a forward
+/// gets one only if the lowest micro-batch that still lacks places keeps enough free ones for each of its chunks on
+/// this stage, and a backward gets the last one only if its W is the next of its chunk. `greedy` gives to whoever asks
+/// and is there as a negative control: reordered arrivals deadlock it.
 enum class CapsRule : std::uint8_t { reserve, greedy };
 
 /// Everything a stage needs to know about its part of an iteration.
@@ -31,12 +33,12 @@ struct StagePlan {
   MicroBatch first;
   std::uint32_t micro_batches = 0;
   Dispatch dispatch = Dispatch::reactive;
-  std::vector<Operator> order;                   ///< in_order: the list
-  std::optional<std::uint32_t> warmup;           ///< cap on forwards started - backwards done
-  std::optional<std::uint32_t> activations;      ///< cap on forwards started - weight gradients done
-  std::optional<std::uint32_t> pending_weights;  ///< cap on backwards started - weight gradients done
-  bool starts_model = false;                     ///< hosts chunk 0: its gradient goes nowhere
-  bool ends_model = false;                       ///< hosts the last chunk: the loss starts its own backward
+  std::vector<Operator> order;          ///< in_order and follow: the list
+  std::vector<Pace> paces;              ///< follow: one per entry of `order`
+  std::optional<std::uint32_t> warmup;  ///< reactive: forwards that may start before the first backward
+  StageCaps caps;             ///< reactive and follow; a list that runs in order was validated when it was made
+  bool starts_model = false;  ///< hosts chunk 0: its gradient goes nowhere
+  bool ends_model = false;    ///< hosts the last chunk: the loss starts its own backward
   CapsRule rule = CapsRule::reserve;
   bool free_weight_order = false;  ///< negative control: W of one chunk in any order
 };
@@ -62,10 +64,19 @@ struct Finished {
 struct Wanted {
   ServiceOperator op;
 };
+/// The operator has begun elsewhere that gives the input of a forward or a backward; it should be here at `expected`.
+/// Follow only.
+struct Announced {
+  ChunkId chunk;
+  Direction direction;
+  MicroBatch micro_batch;
+  Duration expected;
+};
 /// The instant is over: choose now.
 struct Choose {};
 }  // namespace stage_event
-using StageEvent = std::variant<stage_event::Arrived, stage_event::Finished, stage_event::Wanted, stage_event::Choose>;
+using StageEvent = std::variant<stage_event::Arrived, stage_event::Finished, stage_event::Wanted,
+                                stage_event::Announced, stage_event::Choose>;
 
 namespace stage_effect {
 struct Start {
@@ -89,11 +100,23 @@ struct Accumulated {
   MicroBatch micro_batch;
   bool last;
 };
+/// An operator has begun whose output will go over a link in `after`: tell the far side. Follow only.
+struct Announce {
+  ChunkId chunk;
+  Direction direction;
+  MicroBatch micro_batch;
+  Duration after;
+};
 /// Wake me with Choose when the instant is quiet.
 struct Arm {};
+/// Wake me with Choose at `at`, unless I have chosen before. Follow only.
+struct Wake {
+  Duration at;
+};
 }  // namespace stage_effect
-using StageEffect = std::variant<stage_effect::Start, stage_effect::Emit, stage_effect::Adopt,
-                                 stage_effect::Accumulated, stage_effect::Arm>;
+using StageEffect =
+    std::variant<stage_effect::Start, stage_effect::Emit, stage_effect::Adopt, stage_effect::Accumulated,
+                 stage_effect::Announce, stage_effect::Arm, stage_effect::Wake>;
 
 std::string to_text(const StageEffect& effect);
 
@@ -109,12 +132,22 @@ class StageMachine {
   StageMachine() = default;
   explicit StageMachine(StagePlan plan);
 
-  std::vector<StageEffect> step(const StageEvent& event);
+  /// Appends to `effects`. `now`: since the iteration began; only follow looks at it.
+  void step(const StageEvent& event, Duration now, std::vector<StageEffect>& effects);
+  std::vector<StageEffect> step(const StageEvent& event, Duration now = {}) {
+    std::vector<StageEffect> effects;
+    step(event, now, effects);
+    return effects;
+  }
 
   /// Every micro-batch has done its weight gradient on every chunk.
   bool finished() const { return weights_done_ == cells_.size(); }
   const StagePeaks& peaks() const { return peaks_; }
   const StagePlan& plan() const { return plan_; }
+  /// The operator that is due next: of a list its head, else the first that is missing of the lowest micro-batch.
+  std::optional<Operator> next() const;
+  /// What keeps an operator that has not begun from starting.
+  std::string missing(const Operator& op) const;
   /// What the stage waits for, in one line, for reports of a hang: "idle; next 2F3 waits for its input from chunk 1".
   std::string explain() const;
 
@@ -124,35 +157,41 @@ class StageMachine {
     bool gradient = false, backward_started = false, backward_done = false;
     bool weight_started = false, weight_done = false;
   };
-  // Ordered by priority: lowest micro-batch first, then the rank of its chunk.
-  using Candidates = std::set<std::pair<std::uint32_t, std::uint32_t>>;
   enum Class : std::size_t { backwards, forwards, weights };
 
   void on(const stage_event::Arrived& event, std::vector<StageEffect>& effects);
   void on(const stage_event::Finished& event, std::vector<StageEffect>& effects);
   void on(const stage_event::Wanted& event, std::vector<StageEffect>& effects);
+  void on(const stage_event::Announced& event, std::vector<StageEffect>& effects);
   void on(const stage_event::Choose& event, std::vector<StageEffect>& effects);
   void finish(const Operator& op, std::vector<StageEffect>& effects);
   void finish_backward(const Operator& op, std::vector<StageEffect>& effects);
   void finish_weight(const Operator& op, std::vector<StageEffect>& effects);
   void begin(const Operator& op, std::vector<StageEffect>& effects);
+  void emit(ChunkId chunk, Direction direction, MicroBatch micro_batch, std::vector<StageEffect>& effects);
+  void announce(const Operator& op, Duration after, std::vector<StageEffect>& effects) const;
   void arm(std::vector<StageEffect>& effects);
 
-  std::optional<Operator> choose() const;
+  std::optional<Operator> choose(std::vector<StageEffect>& effects);
   std::optional<Operator> choose_reactive() const;
+  std::optional<Operator> choose_following(std::vector<StageEffect>& effects);
   bool ready(const Operator& op) const;
-  bool admits(std::optional<std::uint32_t> cap, std::uint32_t used, std::uint32_t lowest, bool Cell::*had,
-              MicroBatch micro_batch) const;
-  bool fits(Class kind, MicroBatch micro_batch) const;
-  Operator candidate(Class kind, std::pair<std::uint32_t, std::uint32_t> entry) const;
+  bool weight_due(const Operator& op) const;
+  bool admits(std::optional<std::uint32_t> cap, std::uint32_t used, const Operator& op) const;
+  bool fits(const Operator& op) const;
+  Operator candidate(Class kind, std::size_t entry) const;
   void offer(Class kind, ChunkId chunk, MicroBatch micro_batch);
   void withdraw(const Operator& op);
   void offer_weight(ChunkId chunk, MicroBatch micro_batch);
-  std::uint32_t rank(Class kind, ChunkId chunk) const;
-  std::uint32_t lacking(std::uint32_t micro_batch, bool Cell::*had) const;
+  std::size_t entry(Class kind, ChunkId chunk, MicroBatch micro_batch) const;
   std::optional<Operator> first_missing(MicroBatch micro_batch) const;
-  std::string missing(const Operator& op) const;
+  std::optional<Duration>& expected(ChunkId chunk, Direction direction, MicroBatch micro_batch);
+  void expect(ChunkId chunk, Direction direction, MicroBatch micro_batch, Duration at);
 
+  bool has_list() const { return plan_.dispatch != Dispatch::reactive; }
+  bool hosts(ChunkId chunk) const {
+    return std::find(plan_.chunks.begin(), plan_.chunks.end(), chunk) != plan_.chunks.end();
+  }
   bool ends_here(ChunkId chunk) const { return plan_.ends_model && chunk == plan_.chunks.back(); }
   bool starts_here(ChunkId chunk) const { return plan_.starts_model && chunk == plan_.chunks.front(); }
   std::size_t local(ChunkId chunk) const;
@@ -160,11 +199,15 @@ class StageMachine {
   Cell& at(ChunkId chunk, MicroBatch micro_batch);
 
   StagePlan plan_;
-  std::vector<Cell> cells_;               // [local chunk][micro-batch - first]
-  std::array<Candidates, 3> candidates_;  // reactive: by class (B, F, W) what is ready and not started
-  std::uint32_t lowest_forward_ = 0, lowest_backward_ = 0;  // the lowest micro-batch that still lacks places
-  std::vector<std::uint32_t> next_weight_;                  // per local chunk: the micro-batch whose W is due
+  std::vector<Cell> cells_;                 // [local chunk][micro-batch - first]
+  std::array<ReadySet, 3> candidates_;      // reactive: by class (B, F, W) what is ready and not started
+  std::uint32_t lowest_ = 0;                // the lowest micro-batch that still lacks forwards
+  std::vector<std::uint32_t> lacking_;      // forwards that a micro-batch still needs here
+  std::vector<std::uint32_t> next_weight_;  // per local chunk: the micro-batch whose W is due
+  FollowRule follow_;
+  std::vector<std::optional<Duration>> expected_;  // follow: of each cell the input, then the gradient
   std::deque<ServiceOperator> services_;
+  Duration now_{};
   std::size_t cursor_ = 0;  // into plan_.order
   std::uint32_t forwards_started_ = 0, backwards_started_ = 0, backwards_done_ = 0, weights_done_ = 0;
   StagePeaks peaks_;

@@ -98,7 +98,7 @@ std::string stage_map(const Topology& topology, const JobPlan& plan) {
                  fmt::format("{}/{}{}", topology.nodes[seat.node].name, topology.emulated() ? "emulated" : "cpu",
                              seat.device),
                  fmt::format("{}", fmt::join(layers, " | ")), std::to_string(plan.replicas[r].warmup[s]),
-                 cap(stage.activations), std::to_string(plan.replicas[r].credits), format(m.parameters),
+                 cap(stage.caps.held), std::to_string(plan.replicas[r].credits), format(m.parameters),
                  format(m.moments), m.snapshot.value > 0 ? format(m.snapshot) : "-", format(m.working),
                  format(m.total()), limit.value > 0 ? format(limit) : "-"});
     }

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "planning/generate.hpp"
+#include "planning/replay.hpp"
 #include "planning/simulate.hpp"
 
 namespace stagecraft::pipelines {
@@ -27,14 +29,7 @@ inline PipelineShape shape_of(std::uint32_t stages, std::uint32_t micro_batches,
 }
 
 /// Stages of the shape without list and caps, reactive.
-inline std::vector<StagePlan> reactive_plans(const PipelineShape& shape) {
-  std::vector<StagePlan> plans(shape.stages);
-  for (std::uint32_t c = 0; c < shape.total_chunks(); ++c) plans[c % shape.stages].chunks.push_back(ChunkId{c});
-  for (StagePlan& plan : plans) plan.first = shape.first, plan.micro_batches = shape.micro_batches;
-  plans.front().starts_model = true;
-  plans.back().ends_model = true;
-  return plans;
-}
+inline std::vector<StagePlan> reactive_plans(const PipelineShape& shape) { return bare_plans(shape); }
 
 /// Stages that run the list in order.
 inline std::vector<StagePlan> static_plans(const PipelineShape& shape, const Schedule& schedule) {

@@ -81,7 +81,7 @@ TEST(Plan, a_static_plan_carries_the_generated_list_and_no_caps) {
     EXPECT_EQ(stage.micro_batches, 6u);
     EXPECT_EQ(stage.starts_model, s == 0);
     EXPECT_EQ(stage.ends_model, s == 2);
-    EXPECT_FALSE(stage.warmup || stage.activations || stage.pending_weights);
+    EXPECT_FALSE(stage.caps.activations || stage.caps.held || stage.caps.pending_weights);
   }
 }
 
@@ -89,19 +89,19 @@ TEST(Plan, caps_are_the_schedules_own_or_off_or_the_number_given) {
   PlanRequest request = request_of(ScheduleKind::one_f_one_b, Dispatch::reactive, shape_of(4, 12));
   const PipelinePlan automatic = make_plan(request);
   for (std::uint32_t s = 0; s < 4; ++s) {
-    EXPECT_EQ(automatic.stages[s].warmup, 4 - s);
-    EXPECT_EQ(automatic.stages[s].activations, 4 - s) << "as much as 1f1b itself holds";
+    EXPECT_EQ(automatic.stages[s].caps.activations, 4 - s);
+    EXPECT_EQ(automatic.stages[s].caps.held, 4 - s) << "as much as 1f1b itself holds";
     EXPECT_LE(automatic.forecast.peaks[s].held, 4 - s);
   }
   request.activations = {CapSpec::Kind::off};
   request.pending_weights = {CapSpec::Kind::off};
-  EXPECT_FALSE(make_plan(request).stages[0].activations || make_plan(request).stages[0].pending_weights);
+  EXPECT_FALSE(make_plan(request).stages[0].caps.held || make_plan(request).stages[0].caps.pending_weights);
   request.activations = {CapSpec::Kind::fixed, 6};
   request.pending_weights = {CapSpec::Kind::fixed, 2};
   const PipelinePlan fixed = make_plan(request);
   for (std::uint32_t s = 0; s < 4; ++s) {
-    EXPECT_EQ(fixed.stages[s].activations, 6u);
-    EXPECT_EQ(fixed.stages[s].pending_weights, 2u);
+    EXPECT_EQ(fixed.stages[s].caps.held, 6u);
+    EXPECT_EQ(fixed.stages[s].caps.pending_weights, 2u);
     EXPECT_LE(fixed.forecast.peaks[s].pending_weights, 2u);
   }
 }
@@ -110,8 +110,8 @@ TEST(Plan, a_reactive_warmup_leaves_room_for_every_chunk) {
   PlanRequest request = request_of(ScheduleKind::interleaved, Dispatch::reactive, shape_of(2, 4, 3));
   request.warmup = {1, 1};
   const PipelinePlan plan = make_plan(request);
-  EXPECT_EQ(plan.stages[0].warmup, 3u);
-  EXPECT_EQ(plan.stages[1].warmup, 3u);
+  EXPECT_EQ(plan.stages[0].caps.activations, 3u);
+  EXPECT_EQ(plan.stages[1].caps.activations, 3u);
   expect_complete(request, plan.forecast);
 }
 

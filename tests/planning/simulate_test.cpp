@@ -21,7 +21,7 @@ SimulationInput worked_example(Dispatch dispatch, Duration first_link = {}) {
   const PipelineShape shape = shape_of(4, 12);
   std::vector<StagePlan> plans = reactive_plans(shape);
   const std::vector<std::uint32_t> warmup{7, 5, 3, 1};
-  for (std::uint32_t s = 0; s < 4; ++s) plans[s].warmup = warmup[s];
+  for (std::uint32_t s = 0; s < 4; ++s) plans[s].caps.activations = warmup[s];
   if (dispatch == Dispatch::in_order) plans = static_plans(shape, natural(ScheduleKind::one_f_one_b, shape));
   SimulationInput input = input_of(shape, plans);
   set_links(input, {});
@@ -220,9 +220,9 @@ SimulationInput random_case(std::uint64_t seed, CapsRule rule) {
   std::vector<StagePlan> plans = reactive_plans(shape);
   for (StagePlan& plan : plans) {
     plan.rule = rule;
-    if (draw.below(4) > 0) plan.warmup = between(chunks, chunks + 3);
-    if (draw.below(4) > 0) plan.activations = between(chunks, chunks + 3);
-    if (draw.below(4) > 0) plan.pending_weights = between(1, 3);
+    if (draw.below(4) > 0) plan.caps.activations = between(chunks, chunks + 3);
+    if (draw.below(4) > 0) plan.caps.held = between(chunks, chunks + 3);
+    if (draw.below(4) > 0) plan.caps.pending_weights = between(1, 3);
   }
   SimulationInput input = input_of(shape, std::move(plans));
   for (OperatorTimes& times : input.times)
@@ -237,9 +237,9 @@ void expect_sound(const SimulationInput& input, const SimulationResult& result) 
   ASSERT_FALSE(result.hung) << fmt::format("{}", fmt::join(result.blocked, "; "));
   for (std::uint32_t s = 0; s < input.shape.stages; ++s) {
     const StagePlan& plan = input.plans[s];
-    EXPECT_LE(result.peaks[s].activations, plan.warmup.value_or(~0u)) << "stage " << s;
-    EXPECT_LE(result.peaks[s].held, plan.activations.value_or(~0u)) << "stage " << s;
-    EXPECT_LE(result.peaks[s].pending_weights, plan.pending_weights.value_or(~0u)) << "stage " << s;
+    EXPECT_LE(result.peaks[s].activations, plan.caps.activations.value_or(~0u)) << "stage " << s;
+    EXPECT_LE(result.peaks[s].held, plan.caps.held.value_or(~0u)) << "stage " << s;
+    EXPECT_LE(result.peaks[s].pending_weights, plan.caps.pending_weights.value_or(~0u)) << "stage " << s;
   }
   EXPECT_LE(result.slots_used, input.credits);
   std::map<ChunkId, std::uint32_t> next_weight;
@@ -296,7 +296,7 @@ TEST(NeverAHang, a_cap_below_the_number_of_chunks_can_never_run) {
   // Why files may not ask for it: the forwards of micro-batch 0 alone need a place for each chunk.
   const PipelineShape shape = shape_of(2, 1, 2);
   SimulationInput input = input_of(shape, reactive_plans(shape));
-  input.plans[0].activations = 1;
+  input.plans[0].caps.held = 1;
   const SimulationResult result = simulate(input);
   EXPECT_TRUE(result.hung);
   EXPECT_THAT(result.blocked.at(0), HasSubstr("next 2F0 waits for a free place under its caps"));

@@ -58,9 +58,7 @@ class PlainRule {
     const Cell& c = cell(op.chunk, op.micro_batch);
     if (op.kind == F) return c.input && c.forward == 0;
     if (op.kind == B) return c.gradient && c.forward == 2 && c.backward == 0;
-    for (std::uint32_t m = plan_.first.value; m < op.micro_batch.value; ++m)
-      if (cell(op.chunk, {m}).weight < 2) return false;
-    return c.backward == 2 && c.weight == 0;
+    return c.backward == 2 && c.weight == 0 && is_next_weight(op);
   }
   std::uint32_t count(int Cell::*what, int least) const {
     return static_cast<std::uint32_t>(
@@ -68,10 +66,16 @@ class PlainRule {
   }
   bool fits(const Operator& op) {
     if (op.kind == F)
-      return admits(plan_.warmup, count(&Cell::forward, 1) - count(&Cell::backward, 2), op, &Cell::forward) &&
-             admits(plan_.activations, count(&Cell::forward, 1) - count(&Cell::weight, 2), op, &Cell::forward);
-    if (op.kind == B)
-      return admits(plan_.pending_weights, count(&Cell::backward, 1) - count(&Cell::weight, 2), op, &Cell::backward);
+      return admits(plan_.caps.activations, count(&Cell::forward, 1) - count(&Cell::backward, 2), op, &Cell::forward) &&
+             admits(plan_.caps.held, count(&Cell::forward, 1) - count(&Cell::weight, 2), op, &Cell::forward);
+    if (op.kind != B || !plan_.caps.pending_weights) return true;
+    const std::uint32_t used = count(&Cell::backward, 1) - count(&Cell::weight, 2), cap = *plan_.caps.pending_weights;
+    return used + 1 < cap || (used < cap && is_next_weight(op));
+  }
+  // Its W would be the next of its chunk.
+  bool is_next_weight(const Operator& op) {
+    for (std::uint32_t m = plan_.first.value; m < op.micro_batch.value; ++m)
+      if (cell(op.chunk, {m}).weight < 2) return false;
     return true;
   }
   // With op served, the lowest micro-batch that still lacks places must find one for each chunk, unless op is its own.
@@ -99,9 +103,9 @@ StagePlan random_stage(Entropy& draw) {
   const std::uint32_t chunks = between(1, 3);
   const PipelineShape shape = shape_of(3, between(1, 8), chunks, between(0, 4));
   StagePlan plan = reactive_plans(shape)[draw.below(3)];
-  if (draw.below(3) > 0) plan.warmup = between(chunks, chunks + 3);
-  if (draw.below(3) > 0) plan.activations = between(chunks, chunks + 3);
-  if (draw.below(3) > 0) plan.pending_weights = between(1, 3);
+  if (draw.below(3) > 0) plan.caps.activations = between(chunks, chunks + 3);
+  if (draw.below(3) > 0) plan.caps.held = between(chunks, chunks + 3);
+  if (draw.below(3) > 0) plan.caps.pending_weights = between(1, 3);
   return plan;
 }
 

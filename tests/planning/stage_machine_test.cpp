@@ -208,7 +208,7 @@ TEST(StageMachine, service_operators_run_when_nothing_else_can_in_the_order_of_t
 
 TEST(StageMachine, each_cap_holds_back_what_it_counts_until_a_place_is_free) {
   StagePlan plan = middle(3);
-  plan.warmup = 1;
+  plan.caps.activations = 1;
   StageMachine warmup(plan);
   for (const std::uint32_t m : {0, 1, 2}) warmup.step(input(1, m));
   EXPECT_EQ(run_dry(warmup), "1F0");
@@ -216,16 +216,16 @@ TEST(StageMachine, each_cap_holds_back_what_it_counts_until_a_place_is_free) {
   warmup.step(gradient(1, 0));
   EXPECT_EQ(run_dry(warmup), "1B0 1F1 1W0") << "a warm-up place is free when B ends";
 
-  plan.warmup.reset();
-  plan.activations = 1;
+  plan.caps.activations.reset();
+  plan.caps.held = 1;
   StageMachine held(plan);
   for (const std::uint32_t m : {0, 1, 2}) held.step(input(1, m));
   EXPECT_EQ(run_dry(held), "1F0");
   held.step(gradient(1, 0));
   EXPECT_EQ(run_dry(held), "1B0 1W0 1F1") << "an activation place is free when W ends";
 
-  plan.activations.reset();
-  plan.pending_weights = 1;
+  plan.caps.held.reset();
+  plan.caps.pending_weights = 1;
   StageMachine pending(plan);
   for (const std::uint32_t m : {0, 1}) pending.step(input(1, m)), pending.step(gradient(1, m));
   EXPECT_EQ(run_dry(pending), "1F0 1B0 1F1 1W0 1B1 1W1");
@@ -234,7 +234,7 @@ TEST(StageMachine, each_cap_holds_back_what_it_counts_until_a_place_is_free) {
 
 TEST(StageMachine, the_lowest_micro_batch_keeps_a_place_for_each_of_its_chunks) {
   StagePlan plan = plan_of({1, 3}, 6, 3);
-  plan.activations = 3;
+  plan.caps.held = 3;
   StageMachine stage(plan);
   for (const std::uint32_t m : {1, 2}) stage.step(input(1, m));
   EXPECT_EQ(run_dry(stage), "1F1") << "3 free, 2 kept for micro-batch 0: one for 1, none for 2";
@@ -328,7 +328,7 @@ TEST(StageMachine, explain_of_a_static_stage_names_the_head_of_its_list) {
 
 TEST(StageMachine, explain_names_a_cap_that_holds_a_forward_back) {
   StagePlan plan = plan_of({1, 3}, 6, 1);
-  plan.activations = 1;  // too few for two chunks, which a file may not ask for
+  plan.caps.held = 1;  // too few for two chunks, which a file may not ask for
   StageMachine stage(plan);
   stage.step(input(1, 0));
   run_dry(stage);
