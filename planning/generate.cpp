@@ -1,89 +1,127 @@
 #include "planning/generate.hpp"
 
 #include <algorithm>
+#include <chrono>
+
+#include "planning/bug.hpp"
+#include "planning/generate/closed_loop.hpp"
+#include "planning/generate/pipemorph.hpp"
+#include "planning/generate/squeeze.hpp"
+#include "planning/generate/v_shape.hpp"
+#include "planning/generate/zb_auto.hpp"
+#include "planning/generate/zero_bubble.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-using Order = std::vector<Operator>;
+bool plans_with_times(ScheduleKind kind) { return kind == ScheduleKind::zb_auto || kind == ScheduleKind::pipemorph; }
 
-// Sizes of the consecutive groups of micro-batches that an interleaved schedule runs chunk by chunk: as many groups as
-// fit the number of stages, sizes differing by at most one, larger first. Other splits deadlock or cost bubbles.
-std::vector<std::uint32_t> group_sizes(const PipelineShape& shape) {
-  const std::uint32_t rounds = std::max(1U, shape.micro_batches / shape.stages);
-  std::vector<std::uint32_t> sizes(rounds, shape.micro_batches / rounds);
-  for (std::uint32_t i = 0; i < shape.micro_batches % rounds; ++i) ++sizes[i];
-  return sizes;
+void check(ScheduleKind kind, const PipelineProblem& problem, const GenerateOptions& options) {
+  const PipelineShape& shape = problem.shape;
+  STAGECRAFT_ASSERT(shape.stages > 0 && shape.chunks > 0, "{} for {} stages of {} chunks", name_of(kind), shape.stages,
+                    shape.chunks);
+  STAGECRAFT_ASSERT(shape.placement == placement_of(kind) || shape.chunks == 1,
+                    "{} wants its chunks placed in a {}; set the shape's placement by placement_of", name_of(kind),
+                    placement_of(kind) == Placement::v ? "V" : "loop");
+  const std::optional<std::uint32_t> chunks = is_fused(kind) ? std::nullopt : chunks_needed(kind);
+  STAGECRAFT_ASSERT(!chunks || shape.chunks == *chunks, "{} runs {} chunks per stage, not {}", name_of(kind), *chunks,
+                    shape.chunks);
+  STAGECRAFT_ASSERT(options.warmup.empty() || options.warmup.size() == shape.stages, "{} warm-ups for {} stages",
+                    options.warmup.size(), shape.stages);
+  STAGECRAFT_ASSERT(!plans_with_times(kind) || problem.times.size() == shape.total_chunks(),
+                    "{} plans with operator times, and has those of {} of {} chunks", name_of(kind),
+                    problem.times.size(), shape.total_chunks());
 }
 
-// All operators of one kind of one stage: group by group, chunk by chunk (`deepest_first` for backwards).
-Order in_groups(const PipelineShape& shape, StageId stage, OperatorKind kind, const std::vector<std::uint32_t>& sizes,
-                bool deepest_first) {
-  Order order;
-  std::uint32_t begin = shape.first.value;
-  for (const std::uint32_t size : sizes) {
-    for (std::uint32_t i = 0; i < shape.chunks; ++i) {
-      const std::uint32_t local = deepest_first ? shape.chunks - 1 - i : i;
-      for (std::uint32_t m = begin; m < begin + size; ++m)
-        order.push_back({kind, ChunkId{local * shape.stages + stage.value}, MicroBatch{m}});
+Schedule generate_whole(ScheduleKind kind, const PipelineProblem& problem, const std::vector<std::uint32_t>& warmup) {
+  const PipelineShape& shape = problem.shape;
+  switch (kind) {
+    case ScheduleKind::gpipe:
+    case ScheduleKind::one_f_one_b:
+    case ScheduleKind::interleaved:
+    case ScheduleKind::bfs:
+      return closed_loop(kind, shape, warmup.empty() ? closed_loop_warmup(kind, shape) : warmup);
+    case ScheduleKind::zb_h1:
+    case ScheduleKind::zb_h2:
+      return zero_bubble(kind, shape, warmup.empty() ? zero_bubble_warmup(kind, shape) : warmup);
+    case ScheduleKind::zb_auto:
+      return zero_bubble_auto(problem, warmup);
+    case ScheduleKind::zb_v:
+      return zero_bubble_v(shape);
+    case ScheduleKind::v_half:
+    case ScheduleKind::v_min:
+      return squeeze(shape, repeated_block(kind, shape), block_memory(kind, shape.stages));
+    case ScheduleKind::pipemorph:
+      return pipemorph(problem, warmup);
+  }
+  STAGECRAFT_ASSERT(false, "no generator for schedule {}", static_cast<int>(kind));
+}
+
+void split_backwards(Schedule& schedule) {
+  for (std::vector<Operator>& order : schedule.operators) {
+    std::vector<Operator> split;
+    split.reserve(order.size() + order.size() / 2);
+    for (Operator op : order) {
+      if (op.kind == OperatorKind::backward) {
+        op.kind = OperatorKind::backward_input;
+        split.push_back(op);
+        op.kind = OperatorKind::backward_weight;
+      }
+      split.push_back(op);
     }
-    begin += size;
+    order = std::move(split);
   }
-  return order;
 }
 
-// `warmup` forwards, of which the last is directly followed by the first backward; then one of each until done.
-Order one_forward_one_backward(const Order& forwards, const Order& backwards, std::uint32_t warmup) {
-  Order order;
-  std::size_t next = std::min<std::size_t>(std::max(warmup, 1U) - 1, forwards.size());
-  order.assign(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(next));
-  for (const Operator& backward : backwards) {
-    if (next < forwards.size()) order.push_back(forwards[next++]);
-    order.push_back(backward);
-  }
-  return order;
+PipelineProblem equal_problem(const PipelineShape& shape) {
+  PipelineProblem problem;
+  problem.shape = shape;
+  const Duration unit = std::chrono::milliseconds(1);
+  problem.times.assign(shape.total_chunks(), {unit, unit, unit});
+  return problem;
+}
+
+std::uint32_t forwards_first(const std::vector<Operator>& order) {
+  const auto first =
+      std::find_if(order.begin(), order.end(), [](const Operator& op) { return op.kind != OperatorKind::forward; });
+  return static_cast<std::uint32_t>(first - order.begin());
 }
 
 }  // namespace
 
+Placement placement_of(ScheduleKind kind) {
+  const bool v = kind == ScheduleKind::zb_v || kind == ScheduleKind::v_half || kind == ScheduleKind::v_min;
+  return v ? Placement::v : Placement::loop;
+}
+
+bool is_fused(ScheduleKind kind) {
+  return kind == ScheduleKind::gpipe || kind == ScheduleKind::one_f_one_b || kind == ScheduleKind::interleaved ||
+         kind == ScheduleKind::bfs;
+}
+
+std::optional<std::uint32_t> chunks_needed(ScheduleKind kind) {
+  if (kind == ScheduleKind::interleaved || kind == ScheduleKind::bfs) return std::nullopt;
+  return placement_of(kind) == Placement::v ? 2 : 1;
+}
+
+Schedule generate(ScheduleKind kind, const PipelineProblem& problem, const GenerateOptions& options) {
+  check(kind, problem, options);
+  Schedule schedule = generate_whole(kind, problem, options.warmup);
+  if (options.split) split_backwards(schedule);
+  return schedule;
+}
+
 std::vector<std::uint32_t> natural_warmup(ScheduleKind kind, const PipelineShape& shape) {
-  std::vector<std::uint32_t> warmup(shape.stages);
-  const std::uint32_t all = shape.micro_batches * shape.chunks;
-  for (std::uint32_t s = 0; s < shape.stages; ++s) {
-    const std::uint32_t behind = shape.stages - 1 - s;
-    switch (kind) {
-      case ScheduleKind::gpipe:
-      case ScheduleKind::bfs:
-        warmup[s] = all;
-        break;
-      case ScheduleKind::one_f_one_b:
-        warmup[s] = std::min(all, behind + 1);
-        break;
-      case ScheduleKind::interleaved:
-        warmup[s] = std::min(all, 2 * behind + (shape.chunks - 1) * group_sizes(shape).front() + 1);
-        break;
-      default:
-        break;
-    }
-    warmup[s] = std::max(warmup[s], 1U);
-  }
+  if (is_fused(kind)) return closed_loop_warmup(kind, shape);
+  if (kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2) return zero_bubble_warmup(kind, shape);
+  std::vector<std::uint32_t> warmup;
+  for (const auto& order : generate(kind, equal_problem(shape)).operators) warmup.push_back(forwards_first(order));
   return warmup;
 }
 
 Schedule generate(ScheduleKind kind, const PipelineShape& shape, const std::vector<std::uint32_t>& warmup) {
-  Schedule schedule;
-  const bool grouped = kind == ScheduleKind::interleaved;
-  const std::vector<std::uint32_t> sizes =
-      grouped ? group_sizes(shape) : std::vector<std::uint32_t>{shape.micro_batches};
-  for (std::uint32_t s = 0; s < shape.stages; ++s) {
-    const Order forwards = in_groups(shape, StageId{s}, OperatorKind::forward, sizes, false);
-    const Order backwards = in_groups(shape, StageId{s}, OperatorKind::backward, sizes, true);
-    const bool all_first = kind == ScheduleKind::gpipe || kind == ScheduleKind::bfs;
-    const auto count = all_first ? static_cast<std::uint32_t>(forwards.size()) : warmup[s];
-    schedule.operators.push_back(one_forward_one_backward(forwards, backwards, count));
-  }
-  return schedule;
+  return generate(kind, equal_problem(shape), {warmup, false});
 }
 
 }  // namespace stagecraft
