@@ -107,16 +107,21 @@ std::optional<std::uint32_t> chunks_needed(ScheduleKind kind) {
 
 Schedule generate(ScheduleKind kind, const PipelineProblem& problem, const GenerateOptions& options) {
   check(kind, problem, options);
+  if (problem.shape.micro_batches == 0) return {std::vector<std::vector<Operator>>(problem.shape.stages)};
   Schedule schedule = generate_whole(kind, problem, options.warmup);
   if (options.split) split_backwards(schedule);
   return schedule;
 }
 
 std::vector<std::uint32_t> natural_warmup(ScheduleKind kind, const PipelineShape& shape) {
-  if (is_fused(kind)) return closed_loop_warmup(kind, shape);
-  if (kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2) return zero_bubble_warmup(kind, shape);
   std::vector<std::uint32_t> warmup;
-  for (const auto& order : generate(kind, equal_problem(shape)).operators) warmup.push_back(forwards_first(order));
+  if (is_fused(kind))
+    warmup = closed_loop_warmup(kind, shape);
+  else if (kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2)
+    warmup = zero_bubble_warmup(kind, shape);
+  else
+    for (const auto& order : generate(kind, equal_problem(shape)).operators) warmup.push_back(forwards_first(order));
+  for (std::uint32_t& count : warmup) count = std::max(count, 1U);
   return warmup;
 }
 

@@ -29,14 +29,15 @@ struct GenerateOptions {
 };
 
 /// The lists. Every micro-batch of the shape runs once per chunk and kind, the W (and all else) of one chunk in
-/// increasing order, for any number of micro-batches and stages. zb-auto and pipemorph plan with the problem's operator
-/// times and the crossing times of its links, zb-auto within its caps; the others look at the shape alone. The shape
-/// must have the kind's placement, and its chunks (gpipe and 1f1b run more, one chunk after the other).
+/// increasing order, for any number of micro-batches (none: empty lists) and stages. zb-auto and pipemorph plan with
+/// the problem's operator times and the crossing times of its links, zb-auto within its caps; the others look at the
+/// shape alone. The shape must have the kind's placement, and its chunks (gpipe and 1f1b run more, one chunk after the
+/// other).
 Schedule generate(ScheduleKind kind, const PipelineProblem& problem, const GenerateOptions& options = {});
 
 /// Per stage: how many forwards (of all its chunks) the schedule starts before its first backward, on equal operators
 /// and free links. gpipe and bfs: all of them. 1f1b and zb-h1: min(m, p-s). zb-h2: min(m, 2 (p-1-s) + 1). interleaved:
-/// min(m v, 2 (p-1-s) + (v-1) g + 1) with g the size of the first group of micro-batches.
+/// min(m v, 2 (p-1-s) + (v-1) g + 1) with g the size of the first group of micro-batches. At least 1.
 std::vector<std::uint32_t> natural_warmup(ScheduleKind kind, const PipelineShape& shape);
 
 /// The lists for equal operators, free links and no caps. `warmup` has one entry per stage and counts as in

@@ -80,10 +80,9 @@ class Slots {
     slots_[slot] = op;
   }
   void add_weights() {
-    std::size_t free = 0;
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
       if (!slots_[slot] || slots_[slot]->kind != B) continue;
-      free = std::max(free, slot + 1);
+      std::size_t free = slot + 1;
       while (taken(free)) ++free;
       put(free, {W, slots_[slot]->chunk, slots_[slot]->micro_batch});
     }

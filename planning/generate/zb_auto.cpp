@@ -187,8 +187,8 @@ class Attempt {
       if (runs[s]) put_forward(s);
   }
 
-  // A stage two forwards ahead of the next leaves one out if that next stage can't have sent its gradient later than
-  // this one would be ready for it, or if the wait, shortened by W, is within the allowance.
+  // A stage two forwards ahead of the next leaves one out if the next gradient is there as soon as this stage is free,
+  // or if a forward would make it late and the wait for it, after the W that fit, is within the allowance.
   bool yields(std::uint32_t s) const {
     if (!switches_.yield || s + 1 == size()) return false;
     const Stage &stage = stages_[s], &next = stages_[s + 1];

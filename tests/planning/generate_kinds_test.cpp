@@ -158,6 +158,13 @@ TEST(EveryGenerator, runs_on_unequal_operators_and_slow_links) {
   }
 }
 
+TEST(EveryGenerator, gives_a_replica_without_micro_batches_empty_lists) {
+  for (const ScheduleKind kind : every_kind) {
+    const PipelineShape shape = shape_for(kind, 3, 0);
+    EXPECT_EQ(generate(kind, shape, natural_warmup(kind, shape)), (Schedule{{{}, {}, {}}})) << name_of(kind);
+  }
+}
+
 TEST(EveryGenerator, says_what_its_kind_needs) {
   EXPECT_EQ(placement_of(ScheduleKind::v_min), Placement::v);
   EXPECT_EQ(placement_of(ScheduleKind::interleaved), Placement::loop);

@@ -125,8 +125,8 @@ PipelineProblem random_problem(std::uint64_t seed) {
   return problem;
 }
 
-TEST(ZeroBubbleHeuristic, never_exceeds_a_cap_and_never_hangs_in_2000_random_cases) {
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+TEST(ZeroBubbleHeuristic, never_exceeds_a_cap_and_never_hangs_in_1000_random_cases) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     const PipelineProblem problem = random_problem(seed);
     SCOPED_TRACE(fmt::format("seed {}, {}", seed, to_text(problem.shape)));
     const SimulationResult result = run(ScheduleKind::zb_auto, problem);
@@ -137,6 +137,21 @@ TEST(ZeroBubbleHeuristic, never_exceeds_a_cap_and_never_hangs_in_2000_random_cas
       ASSERT_LE(result.peaks[s].held, caps.held.value_or(24)) << "stage " << s;
     }
   }
+}
+
+// Pipelines that lists without the switch need 4 to 13 ms longer for.
+TEST(ZeroBubbleHeuristic, needs_each_of_its_three_switches) {
+  const auto longest_stage = [](std::uint32_t m, std::uint32_t held, std::vector<OperatorTimes> times) {
+    PipelineProblem problem = capped(uniform_problem(shape_of(3, m), {}), held);
+    problem.times = std::move(times);
+    return stage_time(run(ScheduleKind::zb_auto, problem));
+  };
+  EXPECT_EQ(longest_stage(4, 5, {{12ms, 2ms, 1ms}, {7ms, 2ms, 2ms}, {6ms, 2ms, 2ms}}), 70ms)
+      << "one more forward, although it makes the first backward late";
+  EXPECT_EQ(longest_stage(4, 5, {{8ms, 10ms, 7ms}, {11ms, 12ms, 1ms}, {12ms, 3ms, 5ms}}), 122ms)
+      << "a forward left out";
+  EXPECT_EQ(longest_stage(3, 5, {{3ms, 4ms, 6ms}, {6ms, 6ms, 9ms}, {7ms, 6ms, 4ms}}), 68ms)
+      << "a wait filled with a W that doesn't fit";
 }
 
 TEST(ZeroBubbleHeuristic, runs_one_micro_batch_at_a_time_where_memory_has_one_place) {
