@@ -12,10 +12,10 @@
 namespace stagecraft {
 
 struct ExactOptions {
-  std::uint64_t nodes = 1'000'000;              ///< partial schedules to look at before giving up
-  std::size_t memory = std::size_t{256} << 20;  ///< bytes for what is remembered of them; less means more nodes
-  std::uint32_t beam_width = 16;                ///< of the beam search that finds the first schedule
-  std::optional<Schedule> incumbent;            ///< a schedule known already: F, B, W, in index order, within the caps
+  std::uint64_t nodes = 1'000'000;                   ///< partial schedules to look at before giving up
+  std::size_t memory = std::size_t{256} << 20;       ///< bytes for what is remembered of them; less means more nodes
+  std::uint32_t beam_width = 16;                     ///< of the beam search that finds the first schedule
+  std::optional<Schedule> incumbent = std::nullopt;  ///< a schedule known already: F, B, W, within the caps
 };
 
 struct ExactResult {
