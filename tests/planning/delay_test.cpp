@@ -15,7 +15,11 @@ namespace {
 
 using namespace pipelines;
 
-constexpr int random_pipelines = 1000;
+#ifdef __SANITIZE_ADDRESS__  // ten times slower there
+constexpr int random_pipelines = 150, bisections = 5;
+#else
+constexpr int random_pipelines = 1000, bisections = 20;
+#endif
 
 AlternatingPipeline equal_pipeline(std::vector<std::uint32_t> warmup, std::uint32_t micro_batches,
                                    OperatorTimes times = {10ms, 10ms, 10ms}) {
@@ -251,7 +255,7 @@ TEST(DelayAnalysis, the_forecast_is_never_short_and_close_for_many_micro_batches
 TEST(DelayAnalysis, the_threshold_found_by_bisection_on_the_simulator_is_the_budget_within_the_grid) {
   Entropy dice(8, "bisection");
   const Duration grid = 1ms;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < bisections; ++i) {
     auto pipeline = random_pipeline(dice, 600, WeightWork::deferred, 2);
     for (std::uint32_t s = 0; s < pipeline.stages(); ++s) pipeline.times[s] = {12ms, 12ms, 0ms};
     const std::size_t link = dice.below(pipeline.down.size());
