@@ -248,8 +248,8 @@ TEST(DelayAnalysis, the_forecast_is_never_short_and_close_for_many_micro_batches
     const double over = static_cast<double>(forecast.count()) / static_cast<double>(exact.count()) - 1;
     sum += over, worst = std::max(worst, over);
   }
-  EXPECT_LT(sum / 300, 0.01);
-  EXPECT_LT(worst, 0.06);
+  EXPECT_LT(sum / 300, 0.005);
+  EXPECT_LT(worst, 0.025);
 }
 
 TEST(DelayAnalysis, the_threshold_found_by_bisection_on_the_simulator_is_the_budget_within_the_grid) {
