@@ -13,7 +13,14 @@
 namespace stagecraft {
 namespace {
 
-using namespace pipelines;
+using namespace std::chrono_literals;
+using pipelines::B;
+using pipelines::F;
+using pipelines::input_of;
+using pipelines::reactive_plans;
+using pipelines::shape_of;
+using pipelines::W;
+using pipelines::X;
 
 #ifdef __SANITIZE_ADDRESS__  // ten times slower there
 constexpr int random_pipelines = 150, bisections = 5;

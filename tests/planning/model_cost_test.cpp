@@ -13,7 +13,10 @@
 namespace stagecraft {
 namespace {
 
-using namespace pipelines;
+using namespace std::chrono_literals;
+using pipelines::all_kinds;
+using pipelines::natural;
+using pipelines::shape_of;
 
 Workload sequences(std::uint32_t count, std::uint32_t length) {
   return Workload::of(std::vector<std::uint32_t>(count, length));
@@ -142,8 +145,8 @@ TEST(ModelCost, in_flight_counts_of_fused_schedules_are_the_peaks_of_their_lists
         const auto peaks = replay(problem, natural(kind, shape)).peaks;
         const auto counts = *in_flight(kind, shape);
         for (std::uint32_t s = 0; s < p; ++s) {
-          EXPECT_EQ(counts[s].activations, peaks[s].activations) << to_text(shape) << ", stage " << s;
-          EXPECT_EQ(counts[s].held, peaks[s].held) << to_text(shape) << ", stage " << s;
+          EXPECT_EQ(counts[s].activations, peaks[s].activations) << pipelines::to_text(shape) << ", stage " << s;
+          EXPECT_EQ(counts[s].held, peaks[s].held) << pipelines::to_text(shape) << ", stage " << s;
         }
       }
     }

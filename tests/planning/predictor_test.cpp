@@ -11,7 +11,9 @@
 namespace stagecraft {
 namespace {
 
-using namespace pipelines;
+using namespace std::chrono_literals;
+using pipelines::natural;
+using pipelines::shape_of;
 
 // The worked table: 16 layers of 1 ms, 32 micro-batches.
 ScaleConfig worked(std::uint32_t stages, std::uint32_t chunks) {
@@ -91,7 +93,7 @@ TEST(Predictor, the_model_is_the_simulator_for_interleaved_pipelines_of_equal_la
     config.stages = p, config.chunks = v, config.layers = p * v, config.global_batch = m, config.layer_time = 3ms;
     const auto played = predict(problem, natural(kind, shape));
     ASSERT_TRUE(played);
-    EXPECT_EQ(played->pipeline, predict(config).time()) << to_text(shape);
+    EXPECT_EQ(played->pipeline, predict(config).time()) << pipelines::to_text(shape);
     EXPECT_EQ(played->work, Duration{3ms * p * v * m});
   }
 }

@@ -3,16 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 
 #include "planning/bug.hpp"
 #include "planning/random.hpp"
-#include "tests/planning/pipelines.hpp"
 
 namespace stagecraft {
 namespace {
 
-using namespace pipelines;
+using namespace std::chrono_literals;
 using Warmup = std::vector<std::uint32_t>;
 
 WarmupRequest request_of(std::uint32_t stages, std::uint32_t micro_batches, Duration target,
