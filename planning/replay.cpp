@@ -33,6 +33,7 @@ SimulationResult replay(const PipelineProblem& problem, const Schedule& schedule
   input.times = problem.times;
   input.forward_links = problem.forward_links;
   input.backward_links = problem.backward_links;
+  input.boundary = problem.boundary;
   input.credits = std::max(shape.micro_batches, 1U);
   return simulate(input);
 }

@@ -152,7 +152,7 @@ class Simulation {
         return tell(event.stage, stage_event::Arrived{op.chunk, direction_of(op), op.micro_batch});
       case Event::Kind::announced:
         return tell(event.stage,
-                    stage_event::Announced{op.chunk, direction_of(op), op.micro_batch, now_ + announced(op)});
+                    stage_event::Announced{op.chunk, direction_of(op), op.micro_batch, event.at + announced(op)});
       case Event::Kind::choose:
         return tell(event.stage, stage_event::Choose{});
     }
