@@ -54,8 +54,10 @@ Schedule generate_whole(ScheduleKind kind, const PipelineProblem& problem, const
       return squeeze(shape, repeated_block(kind, shape), block_memory(kind, shape.stages));
     case ScheduleKind::pipemorph:
       return pipemorph(problem, warmup);
+    case ScheduleKind::planned:
+      break;
   }
-  STAGECRAFT_ASSERT(false, "no generator for schedule {}", static_cast<int>(kind));
+  STAGECRAFT_ASSERT(false, "schedule {} comes from the planner, not from a generator", name_of(kind));
 }
 
 void split_backwards(Schedule& schedule) {

@@ -173,6 +173,7 @@ std::optional<InFlight> in_flight_of(ScheduleKind kind, std::uint32_t s, std::ui
     case ScheduleKind::v_min:
       return both(std::min(2 * m, 2 * ((p + 4) / 3)));
     case ScheduleKind::pipemorph:
+    case ScheduleKind::planned:
       return std::nullopt;
   }
   return std::nullopt;

@@ -12,7 +12,7 @@ struct Named {
   std::string_view name;
 };
 
-constexpr std::array<Named<ScheduleKind>, 11> kinds{{{ScheduleKind::gpipe, "gpipe"},
+constexpr std::array<Named<ScheduleKind>, 12> kinds{{{ScheduleKind::gpipe, "gpipe"},
                                                      {ScheduleKind::one_f_one_b, "1f1b"},
                                                      {ScheduleKind::interleaved, "interleaved"},
                                                      {ScheduleKind::bfs, "bfs"},
@@ -22,7 +22,8 @@ constexpr std::array<Named<ScheduleKind>, 11> kinds{{{ScheduleKind::gpipe, "gpip
                                                      {ScheduleKind::zb_v, "zb-v"},
                                                      {ScheduleKind::v_half, "v-half"},
                                                      {ScheduleKind::v_min, "v-min"},
-                                                     {ScheduleKind::pipemorph, "pipemorph"}}};
+                                                     {ScheduleKind::pipemorph, "pipemorph"},
+                                                     {ScheduleKind::planned, "planned"}}};
 constexpr std::array<Named<Dispatch>, 3> dispatches{
     {{Dispatch::in_order, "static"}, {Dispatch::reactive, "reactive"}, {Dispatch::follow, "follow"}}};
 

@@ -22,6 +22,7 @@ enum class ScheduleKind : std::uint8_t {
   v_half,     ///< two chunks in a V, half the memory
   v_min,      ///< two chunks in a V, a third of the memory
   pipemorph,  ///< the published planner for slow links (Algorithms 1 to 4)
+  planned,    ///< ours: the best of all of these and of a search (planner.hpp)
 };
 enum class Dispatch : std::uint8_t {
   in_order,  ///< `static`: the list, in order
