@@ -1,6 +1,7 @@
 #include "planning/replay.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "planning/bug.hpp"
 
@@ -19,23 +20,27 @@ std::vector<StagePlan> bare_plans(const PipelineShape& shape) {
   return plans;
 }
 
-SimulationResult replay(const PipelineProblem& problem, const Schedule& schedule) {
-  const PipelineShape& shape = problem.shape;
-  STAGECRAFT_ASSERT(schedule.operators.size() == shape.stages, "a schedule of {} stages for a pipeline of {}",
-                    schedule.operators.size(), shape.stages);
+SimulationInput simulation_of(const PipelineProblem& problem, std::vector<StagePlan> plans) {
   SimulationInput input;
-  input.shape = shape;
-  input.plans = bare_plans(shape);
-  for (std::uint32_t s = 0; s < shape.stages; ++s) {
-    input.plans[s].dispatch = Dispatch::in_order;
-    input.plans[s].order = schedule.operators[s];
-  }
+  input.shape = problem.shape;
+  input.plans = std::move(plans);
   input.times = problem.times;
   input.forward_links = problem.forward_links;
   input.backward_links = problem.backward_links;
   input.boundary = problem.boundary;
-  input.credits = std::max(shape.micro_batches, 1U);
-  return simulate(input);
+  input.credits = std::max(problem.shape.micro_batches, 1U);
+  return input;
+}
+
+SimulationResult replay(const PipelineProblem& problem, const Schedule& schedule) {
+  STAGECRAFT_ASSERT(schedule.operators.size() == problem.shape.stages, "a schedule of {} stages for a pipeline of {}",
+                    schedule.operators.size(), problem.shape.stages);
+  std::vector<StagePlan> plans = bare_plans(problem.shape);
+  for (std::size_t s = 0; s < plans.size(); ++s) {
+    plans[s].dispatch = Dispatch::in_order;
+    plans[s].order = schedule.operators[s];
+  }
+  return simulate(simulation_of(problem, std::move(plans)));
 }
 
 }  // namespace stagecraft
