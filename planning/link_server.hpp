@@ -21,7 +21,7 @@ class LinkServer {
   Instant serve(Instant now, Duration service) {
     const auto first = std::min_element(free_.begin(), free_.end());
     *first = std::max(*first, now) + service;
-    if (queue_) leaving_.push_back(*first);
+    if (queue_) leaving_.insert(std::upper_bound(leaving_.begin(), leaving_.end(), *first), *first);
     return *first;
   }
   /// The first moment, `now` or later, at which one more message finds a place.

@@ -154,9 +154,12 @@ class Simulation {
         return tell(event.stage,
                     stage_event::Announced{op.chunk, direction_of(op), op.micro_batch, event.at + announced(op)});
       case Event::Kind::choose:
-        return tell(event.stage, stage_event::Choose{});
+        if (in_.disturbance.eager) return tell(event.stage, stage_event::Choose{});
+        return arm(event.stage);
     }
   }
+  // To choose when the instant is quiet: an alarm too must not be heard before an input of the same moment.
+  void arm(StageId stage) { armed_[stage.value / 64] |= std::uint64_t{1} << (stage.value % 64); }
   // Every stage that was armed, by number: nobody sees in between what another has chosen.
   void choose() {
     for (std::size_t word = 0; word < armed_.size(); ++word) {
@@ -187,7 +190,7 @@ class Simulation {
   }
   void apply(StageId stage, const stage_effect::Arm&) {
     if (in_.disturbance.eager) return push(now_, stage, Event::Kind::choose);
-    armed_[stage.value / 64] |= std::uint64_t{1} << (stage.value % 64);
+    arm(stage);
   }
   void apply(StageId stage, const stage_effect::Wake& e) { push(e.at, stage, Event::Kind::choose); }
   void apply(StageId, const stage_effect::Accumulated&) {}

@@ -109,7 +109,8 @@ struct Announce {
 };
 /// Wake me with Choose when the instant is quiet.
 struct Arm {};
-/// Wake me with Choose at `at`, unless I have chosen before. Follow only.
+/// Wake me with Choose when the instant `at` is quiet, unless I have chosen before: an input that comes at that very
+/// instant goes first. Follow only.
 struct Wake {
   Duration at;
 };
