@@ -16,7 +16,7 @@ namespace {
 
 // Small on purpose: the queue moves millions of them.
 struct Event {
-  enum class Kind : std::uint8_t { finished, arrived, announced, choose };
+  enum class Kind : std::uint8_t { finished, arrived, announced, wake, choose };
   Instant at{};
   std::uint32_t order = 0;  // within one instant
   StageId stage;
@@ -153,6 +153,8 @@ class Simulation {
       case Event::Kind::announced:
         return tell(event.stage,
                     stage_event::Announced{op.chunk, direction_of(op), op.micro_batch, event.at + announced(op)});
+      case Event::Kind::wake:  // to choose, when the rest of the instant is known
+        return apply(event.stage, stage_effect::Arm{});
       case Event::Kind::choose:
         if (in_.disturbance.eager) return tell(event.stage, stage_event::Choose{});
         return arm(event.stage);
@@ -192,7 +194,7 @@ class Simulation {
     if (in_.disturbance.eager) return push(now_, stage, Event::Kind::choose);
     arm(stage);
   }
-  void apply(StageId stage, const stage_effect::Wake& e) { push(e.at, stage, Event::Kind::choose); }
+  void apply(StageId stage, const stage_effect::Wake& e) { push(e.at, stage, Event::Kind::wake); }
   void apply(StageId, const stage_effect::Accumulated&) {}
   void apply(StageId, const stage_effect::Emit& e) {
     go_.clear();
