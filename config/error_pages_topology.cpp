@@ -47,14 +47,17 @@ constexpr ErrorPage pages[] = {
     {replicas_above_micro_batches, error, "There are more replicas than micro-batches.",
      "`training.micro_batches` counts those of all replicas together; a replica without any would have nothing to do.",
      "training: { micro_batches: 2 }\npipeline: { replicas: 4 }   # micro_batches: 8"},
-    {chunks_need_schedule, error, "The schedule cannot run several chunks per stage.",
-     "`gpipe` and `1f1b` know one chunk per stage. `interleaved` and `bfs` take any number.",
+    {chunks_need_schedule, error, "The schedule cannot run so many chunks per stage.",
+     "`zb-v`, `v-half` and `v-min` run two chunks per stage, in a V. `interleaved` and `bfs` take any number. The "
+     "other "
+     "schedules know one.",
      "pipeline: { stages: 4, chunks: 2, schedule: 1f1b }   # schedule: interleaved"},
     {warmup_length, error, "The list of warm-ups has not one entry per stage.",
      "`pipeline.warmup` gives for each stage how many forwards start before its first backward.",
      "pipeline: { stages: 4, warmup: [4, 3] }   # [4, 3, 2, 1]"},
     {warmup_without_list, error, "Warm-ups are given for a schedule that has none.",
-     "`gpipe` and `bfs` run all forwards before the first backward. Take `1f1b` or `interleaved`, or remove the key.",
+     "`gpipe` and `bfs` run all forwards before the first backward, the V schedules have a pattern of their own, and "
+     "`zb-auto` and `planned` choose. Take `1f1b`, `interleaved`, `zb-h1`, `zb-h2` or `pipemorph`, or remove the key.",
      "pipeline: { stages: 4, schedule: gpipe, warmup: [4, 3, 2, 1] }"},
     {cap_below_chunks, error, "A cap is below the number of chunks per stage.",
      "A micro-batch needs a place for each of its chunks on a stage; with fewer places the pipeline could stop for "
@@ -76,7 +79,7 @@ constexpr ErrorPage pages[] = {
      "listen: \"127.0.0.1\"   # \"127.0.0.1:0\"; for IPv6 \"[::1]:0\""},
     {not_available_yet, error, "A feature that this version does not have yet.",
      "The word is part of the format but this version cannot do it. The message lists what it can do.",
-     "pipeline: { schedule: planned }   # gpipe, 1f1b, interleaved or bfs"},
+     "nodes: [{ name: n0, devices: [{ kind: cuda, memory: 80GiB }] }]   # cpu or emulated"},
     {costs_on_cpu, error, "A cpu device has a cost table.",
      "Costs belong to emulated devices; a cpu device takes the time that it takes.",
      "devices: [{ kind: cpu, memory: 2GiB, costs: { forward: 10ms } }]   # kind: emulated"},

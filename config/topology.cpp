@@ -6,6 +6,12 @@ namespace stagecraft {
 
 std::string_view name_of(KernelKind kernels) { return kernels == KernelKind::exact ? "exact" : "onednn"; }
 
+std::vector<std::uint32_t> PipelineSpec::layers_of(StageId stage) const {
+  std::vector<std::uint32_t> layers;
+  for (std::uint32_t c = 0; c < chunks; ++c) layers.push_back(layout.at(shape().chunk_of(stage, c).value));
+  return layers;
+}
+
 Topology::Seat Topology::seat(Place place) const {
   STAGECRAFT_ASSERT(place.stage.value < pipeline.stages && place.replica.value < pipeline.replicas,
                     "stage {} of replica {} in a pipeline of {} stages and {} replicas", place.stage.value,

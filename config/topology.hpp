@@ -82,6 +82,11 @@ struct PipelineSpec {
       warmup;               ///< per stage: forwards started before the first backward; empty: the schedule's own
   CapSpec activations;      ///< forwards started minus weight gradients done, per stage
   CapSpec pending_weights;  ///< backwards started minus weight gradients done, per stage
+
+  /// Where the chunks live. Of one replica, without its micro-batches.
+  PipelineShape shape() const { return {stages, chunks, {}, 0, placement_of(schedule)}; }
+  /// Of each chunk that the stage hosts, in model order.
+  std::vector<std::uint32_t> layers_of(StageId stage) const;
 };
 
 enum class DeviceKind : std::uint8_t { cpu, emulated };

@@ -41,11 +41,17 @@ struct Pair {
   std::array<LinkCost, 2> costs;  // by Direction
 };
 
+// The model goes from the last stage to the first again, not back in a V.
+bool wraps_around(const TopologyDraft& draft) {
+  return draft.chunks.value > 1 && !(draft.schedule && placement_of(draft.schedule.value) == Placement::v);
+}
+
 // Pipeline order: each stage and the next, then the last and the first where chunks wrap around.
-std::vector<Pair> pairs_of(std::uint32_t stages, std::uint32_t chunks, const LinkCost& cost) {
+std::vector<Pair> pairs_of(const TopologyDraft& draft, const LinkCost& cost) {
+  const std::uint32_t stages = draft.stages.value;
   std::vector<Pair> pairs;
   for (std::uint32_t s = 0; s + 1 < stages; ++s) pairs.push_back({s, s + 1, {cost, cost}});
-  if (chunks > 1 && stages > 2) pairs.push_back({stages - 1, 0, {cost, cost}});
+  if (wraps_around(draft) && stages > 2) pairs.push_back({stages - 1, 0, {cost, cost}});
   return pairs;
 }
 
@@ -65,7 +71,7 @@ Pair* find_pair(Section& entry, std::vector<Pair>& pairs, const TopologyDraft& d
   report.add(
       ErrorCode::not_neighbours, between->at, between->path,
       fmt::format("expected two neighbouring stages of 0 to {}{}, got [{}, {}]; name stages that follow each other",
-                  draft.stages.value - 1, draft.chunks.value > 1 ? " (or the last and the first)" : "", *a, *b));
+                  draft.stages.value - 1, wraps_around(draft) ? " (or the last and the first)" : "", *a, *b));
   return nullptr;
 }
 
@@ -151,7 +157,7 @@ void read_links(Section& root, TopologyDraft& draft, Report& report) {
 
   const bool known = draft.stages && draft.chunks;
   const LinkCost base{cost.latency.value, cost.occupancy.value, cost.bandwidth.value};
-  auto pairs = known ? pairs_of(draft.stages.value, draft.chunks.value, base) : std::vector<Pair>{};
+  auto pairs = known ? pairs_of(draft, base) : std::vector<Pair>{};
   if (const auto overrides = links.value("overrides")) {
     Stated stated;
     if (const auto items = read_list(*overrides, {0, 4096}, "links", report)) {

@@ -74,22 +74,24 @@ Field<CapSpec> read_cap(Section& caps, std::string_view key, Report& report) {
 
 Field<ScheduleKind> read_schedule(Section& pipeline) {
   const auto named = [](ScheduleKind kind) { return Choice<ScheduleKind>{name_of(kind), kind}; };
+  using enum ScheduleKind;
   return pipeline.choice<ScheduleKind>(
       "schedule",
-      {named(ScheduleKind::gpipe), named(ScheduleKind::one_f_one_b), named(ScheduleKind::interleaved),
-       named(ScheduleKind::bfs)},
-      ScheduleKind::one_f_one_b,
-      {"zb-h1", "zb-h2", "zb-auto", "zb-v", "v-half", "v-min", "pipemorph", "planned", "file"});
+      {named(gpipe), named(one_f_one_b), named(interleaved), named(bfs), named(zb_h1), named(zb_h2), named(zb_auto),
+       named(zb_v), named(v_half), named(v_min), named(pipemorph), named(planned)},
+      one_f_one_b, {"file"});
 }
 
 Field<Dispatch> read_dispatch(Section& pipeline) {
   const auto named = [](Dispatch dispatch) { return Choice<Dispatch>{name_of(dispatch), dispatch}; };
-  return pipeline.choice<Dispatch>("dispatch", {named(Dispatch::in_order), named(Dispatch::reactive)},
-                                   Dispatch::reactive, {"follow"});
+  return pipeline.choice<Dispatch>(
+      "dispatch", {named(Dispatch::in_order), named(Dispatch::reactive), named(Dispatch::follow)}, Dispatch::reactive);
 }
 
-bool runs_chunks(ScheduleKind kind) { return kind == ScheduleKind::interleaved || kind == ScheduleKind::bfs; }
-bool has_warmup(ScheduleKind kind) { return kind == ScheduleKind::one_f_one_b || kind == ScheduleKind::interleaved; }
+bool has_warmup(ScheduleKind kind) {
+  using enum ScheduleKind;
+  return kind == one_f_one_b || kind == interleaved || kind == zb_h1 || kind == zb_h2 || kind == pipemorph;
+}
 
 void check_layout_of(TopologyDraft& draft, Report& report) {
   if (!draft.layers || !draft.stages || !draft.chunks || !draft.layout) return;
@@ -121,19 +123,32 @@ void check_layout_of(TopologyDraft& draft, Report& report) {
 
 void check_chunks(const TopologyDraft& draft, Report& report) {
   const auto& chunks = draft.chunks;
-  if (!chunks || !draft.schedule || chunks.value < 2 || runs_chunks(draft.schedule.value)) return;
-  report.add(ErrorCode::chunks_need_schedule, chunks.at, chunks.path,
-             fmt::format("expected 1 chunk per stage with schedule {}, got {}; write schedule: interleaved or bfs",
-                         name_of(draft.schedule.value), chunks.value));
+  const auto& schedule = draft.schedule;
+  if (!chunks || !schedule) return;
+  const auto needed = chunks_needed(schedule.value);
+  if (!needed || chunks.value == *needed) return;
+  const Position& at = chunks.given ? chunks.at : schedule.at;
+  if (*needed > 1) {
+    report.add(ErrorCode::chunks_need_schedule, at, chunks.path,
+               fmt::format("expected {} chunks per stage with schedule {}, got {}; write chunks: {}", *needed,
+                           name_of(schedule.value), chunks.value, *needed));
+    return;
+  }
+  const std::string_view twos = chunks.value == 2 ? ", or zb-v, v-half or v-min" : "";
+  report.add(ErrorCode::chunks_need_schedule, at, chunks.path,
+             fmt::format("expected 1 chunk per stage with schedule {}, got {}; write schedule: interleaved or bfs{}",
+                         name_of(schedule.value), chunks.value, twos));
 }
 
 void check_warmup(const TopologyDraft& draft, Report& report) {
   const auto& warmup = draft.warmup;
   if (!warmup.given || !warmup) return;
   if (draft.schedule && !has_warmup(draft.schedule.value)) {
-    report.add(ErrorCode::warmup_without_list, warmup.at, warmup.path,
-               fmt::format("expected no warm-ups with schedule {}, got {}; remove them, or take 1f1b or interleaved",
-                           name_of(draft.schedule.value), list_text(warmup.value)));
+    report.add(
+        ErrorCode::warmup_without_list, warmup.at, warmup.path,
+        fmt::format("expected no warm-ups with schedule {}, got {}; remove them, or take 1f1b, interleaved, zb-h1, "
+                    "zb-h2 or pipemorph",
+                    name_of(draft.schedule.value), list_text(warmup.value)));
   }
   if (draft.stages && warmup.value.size() != draft.stages.value) {
     report.add(ErrorCode::warmup_length, warmup.at, warmup.path,

@@ -1,6 +1,7 @@
 #include "model/job_plan.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "config/load_topology.hpp"
 #include "model/digest.hpp"
@@ -27,10 +28,8 @@ std::vector<Range> units_of_chunks(const Topology& topology) {
 }
 
 std::uint32_t layers_of_stage(const Topology& topology, std::uint32_t stage) {
-  std::uint32_t sum = 0;
-  for (std::size_t c = stage; c < topology.pipeline.layout.size(); c += topology.pipeline.stages)
-    sum += topology.pipeline.layout[c];
-  return sum;
+  const auto layers = topology.pipeline.layers_of(StageId{stage});
+  return std::accumulate(layers.begin(), layers.end(), 0U);
 }
 
 std::shared_ptr<const Arithmetic> arithmetic_of_stage(const Topology& topology, std::uint32_t stage) {
@@ -47,7 +46,7 @@ Duration scaled(Duration d, std::uint32_t times, std::uint32_t parts) { return d
 
 OperatorTimes emulated_times(const Topology& topology, std::uint32_t chunk) {
   const PipelineSpec& pipeline = topology.pipeline;
-  const CostTable& costs = topology.device({{chunk % pipeline.stages}, {0}}).costs;
+  const CostTable& costs = topology.device({pipeline.shape().stage_of({chunk}), {0}}).costs;
   const std::uint32_t times = costs.per_layer ? pipeline.layout[chunk] : 1;
   const std::uint32_t parts = costs.per_layer ? 1 : pipeline.chunks;
   return {scaled(costs.forward, times, parts), scaled(costs.backward_input, times, parts),
@@ -111,11 +110,10 @@ std::vector<GradientBuffers> gradient_buffers(const Topology& topology, ReplicaI
 }
 
 std::vector<LinkCost> link_costs(const Topology& topology, Direction direction) {
-  const std::uint32_t stages = topology.pipeline.stages;
+  const PipelineShape shape = topology.pipeline.shape();
   std::vector<LinkCost> costs;
-  for (std::uint32_t b = 0; b + 1 < stages * topology.pipeline.chunks; ++b) {
-    costs.push_back(link_cost(topology, StageId{b % stages}, StageId{(b + 1) % stages}, direction));
-  }
+  for (std::uint32_t b = 0; b + 1 < shape.total_chunks(); ++b)
+    costs.push_back(link_cost(topology, shape.stage_of({b}), shape.stage_of({b + 1}), direction));
   return costs;
 }
 
@@ -125,7 +123,9 @@ PlanRequest request_for(const Topology& topology, const JobPlan& job, ReplicaId 
   const Range batches =
       micro_batches_of(replica, pipeline.replicas, topology.training.logical_shards, topology.training.micro_batches);
   PlanRequest request;
-  request.shape = {pipeline.stages, pipeline.chunks, MicroBatch{batches.begin}, batches.size()};
+  request.shape = pipeline.shape();
+  request.shape.first = MicroBatch{batches.begin};
+  request.shape.micro_batches = batches.size();
   request.schedule = pipeline.schedule;
   request.dispatch = pipeline.dispatch;
   request.warmup = pipeline.warmup;
@@ -174,15 +174,19 @@ JobPlan plan_job(const Topology& topology, const NegativeControls& controls) {
   const PipelineSpec& pipeline = topology.pipeline;
   JobPlan job;
   const std::vector<Range> units = units_of_chunks(topology);
+  const PipelineShape shape = pipeline.shape();
   for (std::uint32_t s = 0; s < pipeline.stages; ++s) {
     job.arithmetic.push_back(s > 0 && !topology.emulated() ? job.arithmetic[0] : arithmetic_of_stage(topology, s));
     job.chunks.emplace_back();
-    for (std::uint32_t c = s; c < units.size(); c += pipeline.stages) job.chunks[s].push_back({ChunkId{c}, units[c]});
+    for (std::uint32_t c = 0; c < pipeline.chunks; ++c) {
+      const ChunkId chunk = shape.chunk_of({s}, c);
+      job.chunks[s].push_back({chunk, units[chunk.value]});
+    }
   }
   std::vector<ChunkBytes> bytes;
   Bytes boundary;
   for (std::uint32_t c = 0; c < units.size(); ++c) {
-    const Arithmetic& arithmetic = *job.arithmetic[c % pipeline.stages];
+    const Arithmetic& arithmetic = *job.arithmetic[shape.stage_of({c}).value];
     job.times.push_back(topology.emulated() ? emulated_times(topology, c) : cpu_times(topology, arithmetic, units[c]));
     bytes.push_back(bytes_of_chunk(arithmetic, units[c], capacity(topology), boundary));
     boundary = bytes.back().output;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "planning/bug.hpp"
+#include "planning/follow.hpp"
+#include "planning/planner.hpp"
 #include "planning/replay.hpp"
 
 namespace stagecraft {
@@ -21,24 +23,130 @@ std::optional<std::uint32_t> cap(const CapSpec& spec, std::optional<std::uint32_
   return std::nullopt;
 }
 
-std::vector<StagePlan> stage_plans(const PlanRequest& request, const std::vector<std::uint32_t>& warmup) {
-  const PipelineShape& shape = request.shape;
+// What the named schedule is made for. A cap that is not a number is none: such schedules take what they need.
+PipelineProblem problem_of(const PlanRequest& request) {
+  PipelineProblem problem;
+  problem.shape = request.shape;
+  problem.times = request.times;
+  problem.forward_links = request.forward_links;
+  problem.backward_links = request.backward_links;
+  for (std::size_t c = 1; c < request.bytes.size(); ++c) problem.boundary.push_back(request.bytes[c].input);
+  StageCaps caps;
+  caps.held = cap(request.activations, std::nullopt);
+  caps.pending_weights = cap(request.pending_weights, std::nullopt);
+  problem.caps.assign(request.shape.stages, caps);
+  return problem;
+}
+
+// The schedule is a formula of warm-ups, which may be such that the order can't proceed.
+bool is_formula(ScheduleKind kind) {
+  return is_fused(kind) || kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2;
+}
+
+// A list, and what it does on its own.
+struct List {
   Schedule schedule;
-  if (request.dispatch == Dispatch::in_order) schedule = generate(request.schedule, shape, warmup);
-  std::vector<StagePlan> plans = bare_plans(shape);
-  for (std::uint32_t s = 0; s < shape.stages; ++s) {
-    StagePlan& plan = plans[s];
-    plan.dispatch = request.dispatch;
-    if (request.dispatch == Dispatch::in_order) {
-      plan.order = schedule.operators[s];
-    } else {
-      plan.caps.activations = std::max(warmup[s], shape.chunks);
-      plan.caps.held = cap(request.activations, plan.caps.activations);
-      // The named schedules run W right after B: one place for each chunk.
-      plan.caps.pending_weights = cap(request.pending_weights, shape.chunks);
-    }
+  SimulationResult replay;
+};
+
+Schedule schedule_of(const PlanRequest& request, const PipelineProblem& problem,
+                     const std::vector<std::uint32_t>& warmup) {
+  if (request.schedule != ScheduleKind::planned || problem.shape.micro_batches == 0)
+    return generate(request.schedule == ScheduleKind::planned ? ScheduleKind::zb_h1 : request.schedule, problem,
+                    {warmup, false});
+  auto planned = plan_pipeline(problem, Effort::full);
+  const auto* impossible = std::get_if<ImpossibleCap>(&planned);
+  STAGECRAFT_ASSERT(!impossible, "a request asks for the impossible: {}", to_text(*impossible));
+  return std::move(std::get<PlannedPipeline>(planned).schedule);
+}
+
+// Raises the warm-ups of a formula until its order runs.
+List runnable_list(const PlanRequest& request, const PipelineProblem& problem, std::vector<std::uint32_t>& warmup) {
+  const std::uint32_t all = problem.shape.micro_batches * problem.shape.chunks;
+  for (std::uint32_t raised = 0;; ++raised) {
+    Schedule schedule = schedule_of(request, problem, warmup);
+    SimulationResult result = replay(problem, schedule);
+    if (!result.hung) return {std::move(schedule), std::move(result)};
+    STAGECRAFT_ASSERT(raised < all && is_formula(request.schedule), "no warm-up makes the {} order run: {}",
+                      name_of(request.schedule), fmt::join(result.blocked, "; "));
+    for (std::uint32_t& w : warmup) w = std::min(w + 1, all);
+  }
+}
+
+// Per stage, forwards before the first backward.
+std::vector<std::uint32_t> warmup_of(const Schedule& schedule) {
+  std::vector<std::uint32_t> warmup;
+  for (const auto& order : schedule.operators) {
+    const auto first =
+        std::find_if(order.begin(), order.end(), [](const Operator& op) { return op.kind != OperatorKind::forward; });
+    warmup.push_back(std::max(static_cast<std::uint32_t>(first - order.begin()), 1U));
+  }
+  return warmup;
+}
+
+// Reactive stages hold at most what the list would. The fused schedules run W right after B: one place for each chunk.
+std::vector<StagePlan> reactive_plans(const PlanRequest& request, const std::optional<List>& list,
+                                      const std::vector<std::uint32_t>& warmup) {
+  const std::uint32_t chunks = request.shape.chunks;
+  std::vector<StagePlan> plans = bare_plans(request.shape);
+  for (std::size_t s = 0; s < plans.size(); ++s) {
+    const StagePeaks own = list ? list->replay.peaks[s] : StagePeaks{warmup[s], chunks, warmup[s]};
+    StageCaps& caps = plans[s].caps;
+    plans[s].dispatch = Dispatch::reactive;
+    caps.activations = std::max(own.activations, chunks);
+    caps.held = cap(request.activations, std::max(own.held, chunks));
+    caps.pending_weights = cap(request.pending_weights, std::max(own.pending_weights, chunks));
   }
   return plans;
+}
+
+std::vector<StagePlan> static_plans(const PipelineShape& shape, const List& list) {
+  std::vector<StagePlan> plans = bare_plans(shape);
+  for (std::size_t s = 0; s < plans.size(); ++s) {
+    plans[s].dispatch = Dispatch::in_order;
+    plans[s].order = list.schedule.operators[s];
+  }
+  return plans;
+}
+
+// Caps of 0 are raised to what the list itself holds.
+std::vector<StagePlan> following_plans(const PlanRequest& request, PipelineProblem problem, const List& list) {
+  StageCaps caps;
+  caps.held = cap(request.activations, 0);
+  if (request.activations.kind == CapSpec::Kind::automatic) caps.activations = 0;
+  caps.pending_weights = cap(request.pending_weights, 0);
+  problem.caps.assign(problem.shape.stages, caps);
+  return follow_plans(problem, list.schedule, list.replay);
+}
+
+std::vector<StagePlan> stage_plans(const PlanRequest& request, const PipelineProblem& problem,
+                                   const std::optional<List>& list, const std::vector<std::uint32_t>& warmup) {
+  switch (request.dispatch) {
+    case Dispatch::in_order:
+      return static_plans(request.shape, *list);
+    case Dispatch::follow:
+      return following_plans(request, problem, *list);
+    case Dispatch::reactive:
+      break;
+  }
+  return reactive_plans(request, list, warmup);
+}
+
+// A list that was made without looking at the caps may need more than they say.
+void note_raised_caps(const PlanRequest& request, PipelinePlan& plan) {
+  if (request.dispatch != Dispatch::follow) return;
+  const auto note = [&](const CapSpec& asked, std::string_view name, std::optional<std::uint32_t> StageCaps::*member) {
+    if (asked.kind != CapSpec::Kind::fixed) return;
+    std::uint32_t most = asked.value;
+    for (const StagePlan& stage : plan.stages) most = std::max(most, (stage.caps.*member).value_or(0));
+    if (most > asked.value)
+      plan.notes.push_back(
+          fmt::format("caps.{} is {}, but the {} list needs up to {} and gets them; zb-auto and planned "
+                      "make a list within the caps",
+                      name, asked.value, name_of(request.schedule), most));
+  };
+  note(request.activations, "activations", &StageCaps::held);
+  note(request.pending_weights, "pending_weights", &StageCaps::pending_weights);
 }
 
 SimulationResult forecast(const PlanRequest& request, const std::vector<StagePlan>& plans, std::uint32_t credits) {
@@ -71,26 +179,29 @@ std::uint32_t credits_needed(const PlanRequest& request, const std::vector<Stage
 }  // namespace
 
 PipelinePlan make_plan(const PlanRequest& request) {
-  const PipelineShape& shape = request.shape;
+  const PipelineProblem problem = problem_of(request);
   PipelinePlan plan;
-  plan.warmup = request.warmup.empty() ? natural_warmup(request.schedule, shape) : request.warmup;
-  plan.stages = stage_plans(request, plan.warmup);
-  // Sends never block, so what hangs here is the order, with any credits; those are counted for the order that runs.
+  plan.warmup = request.warmup;
+  if (plan.warmup.empty() && is_formula(request.schedule))
+    plan.warmup = natural_warmup(request.schedule, request.shape);
   const std::vector<std::uint32_t> wanted = plan.warmup;
-  const std::uint32_t all = shape.micro_batches * shape.chunks;
-  const std::uint32_t enough = request.credits.value_or(std::max(shape.micro_batches, 1U));
-  for (std::uint32_t raised = 0; raised < all && forecast(request, plan.stages, enough).hung; ++raised) {
-    for (std::uint32_t& w : plan.warmup) w = std::min(w + 1, all);
-    plan.stages = stage_plans(request, plan.warmup);
-  }
+  // Sends never block, so what hangs is the order, with any credits; those are counted for the order that runs.
+  std::optional<List> list;
+  if (request.dispatch != Dispatch::reactive || !is_fused(request.schedule))
+    list = runnable_list(request, problem, plan.warmup);
+  plan.stages = stage_plans(request, problem, list, plan.warmup);
+  if (!is_formula(request.schedule)) plan.warmup = warmup_of(list->schedule);
   plan.credits_needed = credits_needed(request, plan.stages);
   plan.credits = request.credits.value_or(plan.credits_needed);
   plan.forecast = forecast(request, plan.stages, plan.credits);
-  STAGECRAFT_ASSERT(!plan.forecast.hung, "no warm-up makes the {} order run: {}", name_of(request.schedule),
-                    fmt::join(plan.forecast.blocked, "; "));
-  if (plan.warmup != wanted)
-    plan.notes.push_back(fmt::format("the static {} order can't proceed with warm-ups [{}]; they are raised to [{}]",
-                                     name_of(request.schedule), fmt::join(wanted, ", "), fmt::join(plan.warmup, ", ")));
+  STAGECRAFT_ASSERT(!plan.forecast.hung, "the {} {} plan hangs: {}", name_of(request.dispatch),
+                    name_of(request.schedule), fmt::join(plan.forecast.blocked, "; "));
+  if (!wanted.empty() && plan.warmup != wanted)
+    plan.notes.push_back(fmt::format("the {} {} order can't proceed with warm-ups [{}]; they are {} to [{}]",
+                                     name_of(request.dispatch), name_of(request.schedule), fmt::join(wanted, ", "),
+                                     is_formula(request.schedule) ? "raised" : "changed",
+                                     fmt::join(plan.warmup, ", ")));
+  note_raised_caps(request, plan);
   if (plan.credits < plan.credits_needed)
     plan.notes.push_back(fmt::format("{} credits per link direction, the plan needs {} to never wait for a slot",
                                      plan.credits, plan.credits_needed));

@@ -13,6 +13,7 @@
 namespace stagecraft {
 
 /// A cap on what a stage holds: none, a number for every stage, or as much as the named schedule itself would hold.
+/// Schedules that are made within caps (zb-auto, planned) take both of the first for no cap.
 struct CapSpec {
   enum class Kind : std::uint8_t { automatic, off, fixed } kind = Kind::automatic;
   std::uint32_t value = 0;
@@ -20,11 +21,11 @@ struct CapSpec {
 };
 
 struct PlanRequest {
-  PipelineShape shape;
+  PipelineShape shape;  ///< placed as the schedule wants it (placement_of)
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   Dispatch dispatch = Dispatch::reactive;
   std::vector<std::uint32_t> warmup;                    ///< per stage; empty: the schedule's own
-  CapSpec activations, pending_weights;                 ///< reactive dispatch only
+  CapSpec activations, pending_weights;                 ///< on F - W and B - W; a list that runs in order has none
   std::optional<std::uint32_t> credits;                 ///< none: as many as the plan needs
   std::vector<OperatorTimes> times;                     ///< per chunk
   std::vector<LinkCost> forward_links, backward_links;  ///< per boundary; empty: free
@@ -41,8 +42,10 @@ struct PipelinePlan {
   std::vector<std::string> notes;  ///< what was changed to make it run, and what will cost time
 };
 
-/// Never fails for valid numbers: a static order that can't proceed with the warm-ups given gets more until it runs (at
-/// the latest when all forwards come first), and the notes say so.
+/// The list of the named schedule, made for the request's own times, links and caps, for stages that run it in order or
+/// follow it; under reactive dispatch only what it holds counts, as caps. Never fails for valid numbers: an order that
+/// can't proceed with the warm-ups given gets more until it runs (at the latest when all forwards come first), and the
+/// notes say so. Caps are at least the number of chunks.
 PipelinePlan make_plan(const PlanRequest& request);
 
 }  // namespace stagecraft

@@ -96,13 +96,10 @@ Json stages_json(const Topology& topology, const JobPlan& plan) {
   Json stages = Json::array();
   for (std::uint32_t r = 0; r < topology.pipeline.replicas; ++r)
     for (std::uint32_t s = 0; s < topology.pipeline.stages; ++s) {
-      std::vector<std::uint32_t> layers;
-      for (std::size_t c = s; c < topology.pipeline.layout.size(); c += topology.pipeline.stages)
-        layers.push_back(topology.pipeline.layout[c]);
       const MemoryEstimate& m = plan.memory[r][s];
       stages.push_back({{"stage", s},
                         {"replica", r},
-                        {"layers", layers},
+                        {"layers", topology.pipeline.layers_of({s})},
                         {"warmup", plan.replicas[r].warmup[s]},
                         {"credits", plan.replicas[r].credits},
                         {"parameters_bytes", m.parameters.value},

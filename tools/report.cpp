@@ -86,10 +86,10 @@ std::string stage_map(const Topology& topology, const JobPlan& plan) {
     for (std::uint32_t s = 0; s < topology.pipeline.stages; ++s) {
       const Place p{{s}, {r}};
       std::vector<std::string> layers;
-      for (std::size_t c = s; c < topology.pipeline.layout.size(); c += topology.pipeline.stages)
-        layers.push_back(std::to_string(topology.pipeline.layout[c]));
+      for (const std::uint32_t count : topology.pipeline.layers_of(p.stage)) layers.push_back(std::to_string(count));
+      const PipelineShape shape = topology.pipeline.shape();
       if (s == 0) layers.front() = "embedding+" + layers.front();
-      if (s + 1 == topology.pipeline.stages) layers.back() += "+head";
+      if (p.stage == shape.stage_of({shape.total_chunks() - 1})) layers.back() += "+head";
       const Topology::Seat seat = topology.seat(p);
       const StagePlan& stage = plan.replicas[r].stages[s];
       const MemoryEstimate& m = plan.memory[r][s];

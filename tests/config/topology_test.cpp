@@ -128,6 +128,39 @@ TEST(Topology, several_chunks_need_a_schedule_that_knows_them) {
               8U);
   }
 }
+TEST(Topology, every_schedule_loads_with_the_chunks_that_it_runs) {
+  const std::string head = "stages: 4\n  chunks: ";
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-h2", "zb-auto", "pipemorph", "planned"}) {
+    EXPECT_EQ(name_of(load(pipeline(head + "1\n  schedule: " + schedule)).pipeline.schedule), schedule);
+    expect_refused(pipeline(head + "2\n  schedule: " + schedule), "t.yaml:16:11: SC0213",
+                   {schedule, "got 2", "interleaved or bfs, or zb-v, v-half or v-min"});
+  }
+  for (const char* schedule : {"zb-v", "v-half", "v-min"}) {
+    const PipelineSpec spec = load(pipeline(head + "2\n  schedule: " + schedule)).pipeline;
+    EXPECT_EQ(name_of(spec.schedule), schedule);
+    EXPECT_EQ(spec.shape().stage_of({7}), StageId{0}) << "the V ends where it began";
+    expect_refused(pipeline(head + "1\n  schedule: " + schedule), "t.yaml:16:11: SC0213",
+                   {schedule, "2 chunks per stage", "got 1", "write chunks: 2"});
+    expect_refused(pipeline("stages: 4\n  schedule: " + std::string(schedule)), "t.yaml:16:13: SC0213",
+                   {"got 1", "write chunks: 2"});
+  }
+}
+TEST(Topology, a_V_hosts_its_second_chunks_backwards) {
+  const PipelineSpec v =
+      load(pipeline("stages: 2\n  chunks: 2\n  layout: [3, 2, 2, 1]\n  schedule: zb-v"), {"nodes.0.devices.0.count=2"})
+          .pipeline;
+  EXPECT_EQ(v.layers_of({0}), (Layout{3, 1}));
+  EXPECT_EQ(v.layers_of({1}), (Layout{2, 2}));
+}
+TEST(Topology, a_V_joins_no_last_and_first_stage) {
+  expect_refused(
+      with(links("{ between: [3, 0], latency: 1ms }"), "stages: 4", "stages: 4\n  chunks: 2\n  schedule: zb-v"),
+      "t.yaml:21:33: SC0218", {"[3, 0]"});
+}
+TEST(Topology, every_dispatch_loads) {
+  for (const char* dispatch : {"static", "reactive", "follow"})
+    EXPECT_EQ(name_of(load(pipeline("stages: 4\n  dispatch: " + std::string(dispatch))).pipeline.dispatch), dispatch);
+}
 TEST(Topology, warmups_need_one_entry_per_stage) {
   expect_refused(pipeline("stages: 4\n  warmup: [4, 3]"), "t.yaml:16:11: SC0214", {"4 stages", "got 2"});
   EXPECT_EQ(load(pipeline("stages: 4\n  warmup: [7, 5, 3, 1]")).pipeline.warmup, (Layout{7, 5, 3, 1}));
@@ -136,10 +169,13 @@ TEST(Topology, a_warmup_of_zero_is_refused) {
   expect_refused(pipeline("stages: 4\n  warmup: [4, 3, 2, 0]"), "t.yaml:16:21: SC0118", {"from 1"});
 }
 TEST(Topology, warmups_are_refused_for_schedules_that_have_none) {
-  for (const char* schedule : {"gpipe", "bfs"}) {
+  for (const char* schedule : {"gpipe", "bfs", "zb-auto", "planned"}) {
     expect_refused(pipeline("stages: 4\n  warmup: [4, 3, 2, 1]\n  schedule: " + std::string(schedule)),
                    "t.yaml:16:11: SC0215", {schedule});
   }
+  for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "zb-h2", "pipemorph"})
+    EXPECT_EQ(load(pipeline("stages: 4\n  warmup: [4, 3, 2, 1]\n  schedule: " + std::string(schedule))).pipeline.warmup,
+              (Layout{4, 3, 2, 1}));
 }
 TEST(Topology, a_cap_below_the_chunks_is_refused) {
   const std::string head = "stages: 2\n  chunks: 2\n  schedule: bfs\n  caps: ";
@@ -186,11 +222,8 @@ TEST(Topology, addresses_that_are_not_host_and_port_are_refused) {
   }
 }
 TEST(Topology, what_will_come_later_is_refused_with_what_there_is_now) {
-  for (const char* schedule : {"planned", "zb-h1", "zb-v", "pipemorph"}) {
-    expect_refused(pipeline("stages: 4\n  schedule: " + std::string(schedule)), "t.yaml:16:13: SC0221",
-                   {"gpipe, 1f1b, interleaved, bfs", schedule});
-  }
-  expect_refused(pipeline("stages: 4\n  dispatch: follow"), "t.yaml:16:13: SC0221", {"static, reactive"});
+  expect_refused(pipeline("stages: 4\n  schedule: file"), "t.yaml:16:13: SC0221",
+                 {"gpipe, 1f1b, interleaved, bfs, zb-h1", "planned", "file"});
   expect_refused(links("{ between: [0, 1], ordered: true }"), "t.yaml:19:41: SC0221", {"ordered"});
   expect_refused(with(cpu_file, "kind: cpu", "kind: cuda"), "t.yaml:18:23: SC0221", {"cpu, emulated"});
 }

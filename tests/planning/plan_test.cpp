@@ -172,6 +172,80 @@ TEST(Plan, the_credits_needed_cost_no_time_and_no_tensor_waits) {
   }
 }
 
+constexpr ScheduleKind split_kinds[] = {ScheduleKind::zb_h1,     ScheduleKind::zb_h2,  ScheduleKind::zb_auto,
+                                        ScheduleKind::zb_v,      ScheduleKind::v_half, ScheduleKind::v_min,
+                                        ScheduleKind::pipemorph, ScheduleKind::planned};
+
+PipelineShape shape_for(ScheduleKind kind, std::uint32_t stages, std::uint32_t micro_batches) {
+  return {stages, chunks_needed(kind).value_or(2), {}, micro_batches, placement_of(kind)};
+}
+
+TEST(Plan, every_schedule_runs_under_every_dispatch) {
+  for (const ScheduleKind kind : split_kinds)
+    for (const Dispatch dispatch : {Dispatch::in_order, Dispatch::reactive, Dispatch::follow})
+      for (const std::uint32_t micro_batches : {0u, 1u, 2u, 9u})
+        for (const std::uint32_t stages : {1u, 2u, 4u}) {
+          SCOPED_TRACE(fmt::format("{}, {}, {} stages, {} micro-batches", name_of(kind), name_of(dispatch), stages,
+                                   micro_batches));
+          PlanRequest request = request_of(kind, dispatch, shape_for(kind, stages, micro_batches));
+          const PipelinePlan plan = make_plan(request);
+          EXPECT_FALSE(plan.forecast.hung);
+          EXPECT_EQ(plan.forecast.timeline.size(), 3u * request.shape.total_chunks() * micro_batches);
+          EXPECT_THAT(plan.notes, IsEmpty());
+          for (std::uint64_t seed = 0; seed < 10; ++seed)
+            EXPECT_FALSE(run(request, plan, 1 + seed % 2, {seed, 8ms, 60ms, seed % 2 == 1}).hung) << seed;
+        }
+}
+
+TEST(Plan, a_followed_list_takes_the_time_of_the_list_and_its_memory) {
+  for (const ScheduleKind kind : split_kinds) {
+    PlanRequest request = request_of(kind, Dispatch::in_order, shape_for(kind, 4, 12));
+    set_latency(request, 3ms);
+    const PipelinePlan list = make_plan(request);
+    request.dispatch = Dispatch::follow;
+    const PipelinePlan follow = make_plan(request);
+    EXPECT_LE(follow.forecast.makespan, list.forecast.makespan) << name_of(kind);
+    for (std::uint32_t s = 0; s < 4; ++s) {
+      EXPECT_LE(follow.forecast.peaks[s].held, list.forecast.peaks[s].held) << name_of(kind) << ", stage " << s;
+      EXPECT_EQ(follow.stages[s].caps.held, list.forecast.peaks[s].held);
+    }
+  }
+}
+
+TEST(Plan, caps_of_the_request_bind_what_follows_and_what_is_made_within_them) {
+  PlanRequest request = request_of(ScheduleKind::zb_auto, Dispatch::in_order, shape_of(4, 12));
+  const std::uint32_t free_peak = make_plan(request).forecast.peaks[0].held;
+  request.activations = {CapSpec::Kind::fixed, 4};
+  const PipelinePlan capped = make_plan(request);
+  EXPECT_GT(free_peak, 4u);
+  EXPECT_LE(capped.forecast.peaks[0].held, 4u);
+
+  request.schedule = ScheduleKind::zb_h2;
+  request.dispatch = Dispatch::follow;
+  const PipelinePlan raised = make_plan(request);
+  EXPECT_EQ(raised.stages[0].caps.held, 7u) << "the list holds 2 p - 1";
+  EXPECT_THAT(raised.notes, ElementsAre(HasSubstr("caps.activations is 4, but the zb-h2 list needs up to 7")));
+
+  request.activations.value = 9;
+  EXPECT_EQ(make_plan(request).stages[0].caps.held, 9u) << "room to run ahead of the list";
+  EXPECT_THAT(make_plan(request).notes, IsEmpty());
+
+  request.activations.kind = CapSpec::Kind::off;
+  EXPECT_FALSE(make_plan(request).stages[0].caps.held || make_plan(request).stages[0].caps.activations);
+}
+
+TEST(Plan, warmups_of_a_request_reach_the_lists_that_have_some) {
+  for (const ScheduleKind kind : {ScheduleKind::zb_h1, ScheduleKind::zb_h2, ScheduleKind::pipemorph}) {
+    PlanRequest request = request_of(kind, Dispatch::in_order, shape_of(4, 12));
+    request.warmup = {7, 5, 3, 1};
+    const PipelinePlan plan = make_plan(request);
+    EXPECT_EQ(plan.warmup, request.warmup) << name_of(kind);
+    for (std::uint32_t s = 0; s < 4; ++s)
+      for (std::uint32_t i = 0; i < request.warmup[s]; ++i)
+        EXPECT_EQ(plan.stages[s].order[i].kind, OperatorKind::forward) << name_of(kind) << ", stage " << s;
+  }
+}
+
 TEST(Plan, a_longer_wire_needs_more_credits) {
   const auto needed = [](Duration latency, std::uint32_t micro_batches) {
     PlanRequest request = request_of(ScheduleKind::gpipe, Dispatch::in_order, shape_of(2, micro_batches));
