@@ -41,7 +41,7 @@ struct Job {
   StartPoint start;
 
   std::uint32_t total_chunks() const { return topology.pipeline.stages * topology.pipeline.chunks; }
-  StageId stage_of(ChunkId chunk) const { return {chunk.value % topology.pipeline.stages}; }
+  StageId stage_of(ChunkId chunk) const { return topology.pipeline.shape().stage_of(chunk); }
   ChunkId last_chunk() const { return {total_chunks() - 1}; }
   const StagePlan& plan_of(Place place) const { return plan.replicas[place.replica.value].stages[place.stage.value]; }
   /// When something that was due happened: emulated devices in real time report due times, free of late timers.
