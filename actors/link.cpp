@@ -10,16 +10,20 @@ namespace stagecraft {
 
 namespace {
 
-// The part of a tensor message that travels as bytes; the tensor itself is the parcel's payload.
-struct TensorHeader {
+enum class ParcelKind : std::uint8_t { tensor, announcement };
+
+// What travels as bytes. The tensor itself is the parcel's payload.
+struct LinkHeader {
+  ParcelKind kind = ParcelKind::tensor;
   Key key;
   ChunkId to;
   Direction direction = Direction::forward;
   MicroBatch micro_batch;
-  std::vector<std::uint32_t> starts;
+  std::vector<std::uint32_t> starts;  // of a tensor's documents
   Instant sent{};
+  Duration after{};  // until the tensor will be sent
 };
-STAGECRAFT_WIRE(TensorHeader, x.key, x.to, x.direction, x.micro_batch, x.starts, x.sent)
+STAGECRAFT_WIRE(LinkHeader, x.kind, x.key, x.to, x.direction, x.micro_batch, x.starts, x.sent, x.after)
 
 // Brings parcels from the channel into the mailbox of the far end.
 class MailboxArrivals final : public Arrivals {
@@ -109,12 +113,26 @@ struct LinkState {
       x.due = std::max(x.due, *slots.begin());  // it leaves when it is there and the slot that it takes is free
       slots.erase(slots.begin());
       if (job->world.is_virtual()) x.due = job->world.now();
-      TensorHeader header{x.key, x.to, x.direction, x.micro_batch, x.packing->starts, job->event_time(x.due)};
+      LinkHeader header{ParcelKind::tensor,     x.key, x.to, x.direction, x.micro_batch, x.packing->starts,
+                        job->event_time(x.due), {}};
       channel->send({to_bytes(job->world.system(), header), std::move(x.value), x.due});
     }
   }
+  // Needs no slot and no place on the wire.
+  void on(const Announcement& x) {
+    if (!fresh(x.key)) return;
+    LinkHeader header{ParcelKind::announcement, x.key, x.to, x.direction, x.micro_batch, {}, {}, x.after};
+    channel->tell({to_bytes(job->world.system(), header), {}, job->event_time(x.due)});
+  }
   void on(ParcelMessage&& x) {
-    auto header = from_bytes<TensorHeader>(job->world.system(), x.parcel.header);
+    auto header = from_bytes<LinkHeader>(job->world.system(), x.parcel.header);
+    if (header.kind == ParcelKind::announcement) {
+      const Announcement told{header.key,         header.to,    header.direction,
+                              header.micro_batch, header.after, job->event_time(x.parcel.due)};
+      // Who hears of an operator has chosen in the instant in which that operator was.
+      if (job->world.is_virtual()) return tell_after(self, Duration{0}, stage, told);
+      return post(self, job->world, stage, told);
+    }
     auto packing = std::make_shared<Packing>();
     packing->starts = std::move(header.starts);
     post(self, job->world, stage,

@@ -74,6 +74,16 @@ struct TensorMessage {  ///< stage -> link end -> (channel) -> link end -> stage
   Instant due{};
   Instant sent{};  ///< when it left its link end, as events tell time
 };
+/// stage -> link end -> (channel) -> link end -> stage: an operator has begun that will send such a tensor. Follow
+/// only.
+struct Announcement {
+  Key key;
+  ChunkId to;
+  Direction direction = Direction::forward;
+  MicroBatch micro_batch;
+  Duration after{};  ///< what the operator takes
+  Instant due{};     ///< when it began; at the receiver: when this arrived
+};
 struct ParcelMessage {  ///< channel -> link end
   Parcel parcel;
 };
@@ -88,8 +98,13 @@ struct Credit {  ///< stage -> its link end -> the other end: a receive slot is 
 struct OperatorDone {  ///< completions -> stage or checkpointer
   Completion completion;
 };
-struct InstantOver {  ///< timer -> stage: nothing else happens at this instant
+struct InstantOver {  ///< the world -> stage: nothing else happens at this instant
   Key key;
+};
+struct WakeUp {  ///< timer -> stage: look again, unless you have chosen since
+  Key key;
+  std::uint64_t choice = 0;  ///< how often the stage had chosen
+  Instant due{};
 };
 
 // -- reduction
@@ -240,10 +255,10 @@ struct CheckpointerWiring;
 using CheckpointerActor = Door<CheckpointerWiring, BeginCheckpoint, StateLoan, OperatorDone>;
 using LoaderActor = Door<Announce, Prefetch>;
 struct StageWiring;
-using StageActor = Door<StageWiring, Open, Tokens, TensorMessage, OperatorDone, InstantOver, ReduceOrder, TieOrder,
-                        ParameterParts, LoanOver, Explain>;
+using StageActor = Door<StageWiring, Open, Tokens, TensorMessage, Announcement, OperatorDone, InstantOver, WakeUp,
+                        ReduceOrder, TieOrder, ParameterParts, LoanOver, Explain>;
 struct LinkWiring;
-using LinkActor = Door<LinkWiring, TensorMessage, ParcelMessage, Credit>;
+using LinkActor = Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, Credit>;
 struct ReducerWiring;
 using ReducerActor = Door<ReducerWiring, Subtrees, StageDone, Segments, Reduced, TiePart, Tied>;
 using MonitorActor = Door<Timings, AskProfile>;
@@ -320,9 +335,11 @@ STAGECRAFT_WIRE(IterationReady, x.key, x.place, x.square_sum, x.loss, x.tokens, 
 STAGECRAFT_WIRE(Announce, x.key, x.replica, x.due)
 STAGECRAFT_WIRE(Prefetch, x.iteration)
 STAGECRAFT_WIRE(Credit, x.key, x.direction, x.micro_batch, x.due)
+STAGECRAFT_WIRE(Announcement, x.key, x.to, x.direction, x.micro_batch, x.after, x.due)
 STAGECRAFT_WIRE(Completion, x.ticket, x.started, x.ended, x.error)
 STAGECRAFT_WIRE(OperatorDone, x.completion)
 STAGECRAFT_WIRE(InstantOver, x.key)
+STAGECRAFT_WIRE(WakeUp, x.key, x.choice, x.due)
 STAGECRAFT_WIRE(BeginCheckpoint, x.key, x.iteration, x.steps, x.tokens)
 STAGECRAFT_WIRE(LoanOver, x.key)
 STAGECRAFT_WIRE(CheckpointOutcome, x.key, x.iteration, x.error)

@@ -70,6 +70,9 @@ struct StageActorState {
   std::map<std::uint32_t, ServiceRequest> requests;
   std::uint32_t next_request = 0;
   bool done_said = false;
+  Instant began{};            // this iteration, here
+  Instant moment{};           // of the event that the machine was told last
+  std::uint64_t choices = 0;  // made so far: a WakeUp that was asked for before the last one comes too late
   // across keys
   HeldMessages held;
   std::optional<InFlight> in_flight;
@@ -79,6 +82,7 @@ struct StageActorState {
   Instant due{};                // when the device was last free
   std::optional<Key> lent;      // the checkpointer reads parameters and moments: they must stay as they are
 
+  bool follows() const { return machine.plan().dispatch == Dispatch::follow; }
   bool alone() const { return job->topology.pipeline.replicas == 1; }
 
   // -- birth
@@ -172,6 +176,7 @@ struct StageActorState {
     if (open.checkpoint) lend();
     if (open.last) return report();
     running = true;
+    began = moment = job->event_time(std::max(due, open.due));
     model->begin(key.iteration);
     machine = StageMachine(job->plan_of(place));
     inbox = StageInbox(job->last_chunk());
@@ -211,20 +216,26 @@ struct StageActorState {
   void on(Tokens&& x) {
     if (!current(x)) return;
     packings[x.batch->micro_batch] = x.batch->packing;
-    if (inbox.add(x)) act(stage_event::Arrived{x.chunk, Direction::forward, x.batch->micro_batch});
+    if (inbox.add(x)) act(stage_event::Arrived{x.chunk, Direction::forward, x.batch->micro_batch}, x.due);
   }
   void on(TensorMessage&& x) {
     if (!current(x)) return;
     if (!x.value.empty()) x.value.buffer()->charge_to(arena);
     packings[x.micro_batch] = x.packing;
     note_transfer(x);
-    if (inbox.add(x)) act(stage_event::Arrived{x.to, x.direction, x.micro_batch});
+    if (inbox.add(x)) act(stage_event::Arrived{x.to, x.direction, x.micro_batch}, x.due);
+  }
+  void on(Announcement&& x) {
+    if (current(x)) act(stage_event::Announced{x.to, x.direction, x.micro_batch, x.due + x.after - began}, x.due);
   }
   static OperatorKind kind_of(Direction d) {
     return d == Direction::forward ? OperatorKind::forward : OperatorKind::backward_input;
   }
   void on(const InstantOver& x) {
-    if (x.key == key && running) act(stage_event::Choose{});
+    if (x.key == key && running) choose(moment);
+  }
+  void on(const WakeUp& x) {
+    if (x.key == key && running && x.choice == choices) arm(x.due);
   }
   void on(ReduceOrder&& x) {
     if (x.key == key && running) want({Service::reduce, x.group, std::move(x.segments), {}, x.due});
@@ -234,28 +245,44 @@ struct StageActorState {
   }
   void want(ServiceRequest request) {
     const std::uint32_t id = next_request++;
+    const Instant asked = request.due;
     requests[id] = std::move(request);
-    act(stage_event::Wanted{{id}});
+    act(stage_event::Wanted{{id}}, asked);
   }
 
-  void act(const StageEvent& event) {
-    for (const StageEffect& effect : machine.step(event)) std::visit([this](const auto& e) { apply(e); }, effect);
+  // `at`: when the event was due. A device that is busy beyond that notices when it is free.
+  void act(const StageEvent& event, Instant at) {
+    moment = job->event_time(std::max(at, due));
+    for (const StageEffect& effect : machine.step(event, moment - began))
+      std::visit([this](const auto& e) { apply(e); }, effect);
   }
-  void apply(const stage_effect::Announce&) {}
-  void apply(const stage_effect::Wake&) {}
+  void choose(Instant at) {
+    ++choices;
+    act(stage_event::Choose{}, at);
+  }
   // Virtual time: choose when every event of this instant has been seen. Real time does not pay for that.
-  void apply(const stage_effect::Arm&) {
-    if (job->world.is_virtual()) {
-      tell_after(self, Duration{0}, StageActor{self}, InstantOver{key});
-    } else {
-      act(stage_event::Choose{});
-    }
+  void arm(Instant at) {
+    if (!job->world.is_virtual()) return choose(at);
+    job->world.when_quiet(
+        [to = StageActor{self}, over = InstantOver{key}]() mutable { tell_from_outside(to, std::move(over)); });
+  }
+  void apply(const stage_effect::Arm&) { arm(moment); }
+  void apply(const stage_effect::Wake& e) {
+    const Instant at = began + e.at;
+    tell_after(self, std::max(at - job->world.now(), Duration{}), StageActor{self}, WakeUp{key, choices, at});
+  }
+  void apply(const stage_effect::Announce& e) {
+    const bool forward = e.direction == Direction::forward;
+    const ChunkId to{forward ? e.chunk.value + 1 : e.chunk.value - 1};
+    post(self, job->world, forward ? wiring.after.at(e.chunk) : wiring.before.at(e.chunk),
+         Announcement{key, to, e.direction, e.micro_batch, e.after, moment});
   }
   // The operator that adopts starts in the same breath: the slot is free from its start on.
   void apply(const stage_effect::Adopt& e) {
     const bool forward = e.direction == Direction::forward;
     Instant start = std::max(due, inbox.due_of(e.chunk, e.direction, e.micro_batch));
     if (job->world.is_virtual()) start = job->world.now();
+    if (follows()) start = std::max(start, moment);
     post(self, job->world, forward ? wiring.before.at(e.chunk) : wiring.after.at(e.chunk),
          Credit{key, e.direction, e.micro_batch, start});
   }
@@ -292,7 +319,8 @@ struct StageActorState {
     if (forward || (op.kind != OperatorKind::backward_weight && !head))
       input = inbox.take(op.chunk, forward ? Direction::forward : Direction::backward, op.micro_batch);
     const Duration cost = job->plan.times[op.chunk.value].of(op.kind);
-    const Instant not_before = input.due;
+    // What fills a wait was chosen for this moment, however early the device was free.
+    const Instant not_before = follows() ? std::max(input.due, moment) : input.due;
     submit(op, not_before, cost, [m = model, op, input = std::move(input)](Outcome& out) mutable {
       switch (op.kind) {
         case OperatorKind::forward:
@@ -359,7 +387,7 @@ struct StageActorState {
   }
   void finished(const Operator& op, Outcome& outcome) {
     if (op.kind != OperatorKind::backward_weight) keep_output(op, std::move(outcome.tensor));
-    act(stage_event::Finished{op});
+    act(stage_event::Finished{op}, due);
   }
   void keep_output(const Operator& op, Tensor value) {
     const bool forward = op.kind == OperatorKind::forward;
@@ -387,11 +415,11 @@ struct StageActorState {
             (role == TieRole::head && flight.group == a.head_group()))
           reduced.tie_part = model->tie_part();
         post(self, job->world, wiring.reducer, std::move(reduced));
-        return act(stage_event::Finished{ServiceOperator{}});
+        return act(stage_event::Finished{ServiceOperator{}}, due);
       }
       case Service::tie:
         post(self, job->world, wiring.reducer, Tied{key, flight.outcome->square_sum, due});
-        return act(stage_event::Finished{ServiceOperator{}});
+        return act(stage_event::Finished{ServiceOperator{}}, due);
     }
   }
 

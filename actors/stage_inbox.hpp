@@ -41,11 +41,11 @@ class StageInbox {
   std::map<SlotId, Slot> slots_;
 };
 
-/// Messages of keys that are not open yet, in order of arrival. Bounded by credits: senders get none before the stage
-/// has opened their key.
+/// Messages of keys that are not open yet, in order of arrival. Bounded: senders of tensors get no credits before the
+/// stage has opened their key, and a micro-batch is announced once.
 class HeldMessages {
  public:
-  using Message = std::variant<Tokens, TensorMessage, ParameterParts>;
+  using Message = std::variant<Tokens, TensorMessage, Announcement, ParameterParts>;
   void hold(Key key, Message message) { held_.emplace_back(key, std::move(message)); }
   /// Those of `key`; older ones are dropped, newer ones stay.
   std::vector<Message> take(Key key);

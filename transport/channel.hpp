@@ -24,11 +24,14 @@ class Arrivals {
   virtual void arrived(Parcel parcel, Duration delay) = 0;
 };
 
-/// send() never blocks. One owner.
+/// send() and tell() never block. One owner.
 class Channel {
  public:
   virtual ~Channel() = default;
   virtual void send(Parcel parcel) = 0;
+  /// A few bytes without a payload that go beside what is sent: they take the link's latency alone, hold up nobody and
+  /// wait for nobody.
+  virtual void tell(Parcel parcel) = 0;
 };
 
 /// Within one process: hands the handle over, after the time that the link's cost asks for. `copies`: the payload is

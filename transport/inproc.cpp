@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "planning/bug.hpp"
 #include "transport/channel.hpp"
 
 namespace stagecraft {
@@ -18,11 +19,19 @@ class InprocChannel final : public Channel {
     const Bytes size = parcel.payload.empty() ? Bytes{} : parcel.payload.buffer()->charged();
     server_free_ = std::max(server_free_, parcel.due) + service_time(cost_, size);
     parcel.due = server_free_ + cost_.latency;
-    const Duration delay = std::max(parcel.due - clock_.now(), Duration{});
-    arrivals_.arrived(std::move(parcel), delay);
+    deliver(std::move(parcel));
+  }
+  void tell(Parcel parcel) override {
+    STAGECRAFT_ASSERT(parcel.payload.empty(), "a payload has to be sent");
+    parcel.due += cost_.latency;
+    deliver(std::move(parcel));
   }
 
  private:
+  void deliver(Parcel parcel) {
+    const Duration delay = std::max(parcel.due - clock_.now(), Duration{});
+    arrivals_.arrived(std::move(parcel), delay);
+  }
   static Tensor copy(const Tensor& from) {
     Tensor to(from.buffer()->arena().allocate(from.buffer()->size(), from.buffer()->charged()), from.size());
     std::memcpy(to.data(), from.data(), from.size() * sizeof(float));

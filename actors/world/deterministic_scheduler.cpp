@@ -41,6 +41,11 @@ bool DeterministicScheduler::step() {
   return true;
 }
 
+bool DeterministicScheduler::fire_due() {
+  const auto& timers = clock_.schedule();
+  return !timers.empty() && timers.begin()->first <= clock_.now() && advance();
+}
+
 bool DeterministicScheduler::advance() {
   const auto& timers = clock_.schedule();
   if (timers.empty()) return false;

@@ -27,6 +27,8 @@ class DeterministicScheduler final : public caf::scheduler::abstract_coordinator
 
   /// Runs one message of one actor. False when no actor has mail.
   bool step();
+  /// Fires the timers of the present instant. False when there are none.
+  bool fire_due();
   /// Jumps to the next instant with timers and fires all of it. False when there is none.
   bool advance();
   /// Forgets all timers and runs what is left.

@@ -10,6 +10,7 @@
 #include "actors/world/world.hpp"
 #include "gpu/cpu/threaded_stream.hpp"
 #include "gpu/timed/timed_stream.hpp"
+#include "planning/bug.hpp"
 #include "transport/real_disk.hpp"
 
 namespace stagecraft {
@@ -125,6 +126,7 @@ class RealWorld final : public World {
   bool log(const std::string& path, std::string text) override { return writer_.push(path, std::move(text)); }
   DiskStatus flush_logs() override { return writer_.flush(10s); }
 
+  void when_quiet(std::function<void()>) override { STAGECRAFT_ASSERT(false, "the real world is never quiet"); }
   Duration lateness() override { return {}; }
   bool serialises() const override { return false; }
 

@@ -55,6 +55,8 @@ class VirtualWorld final : public World {
   }
   DiskStatus flush_logs() override { return log_error_; }
 
+  void when_quiet(std::function<void()> then) override { quiet_.push_back(std::move(then)); }
+
   Duration lateness() override {
     if (options_.lateness.count() == 0) return {};
     return Duration(lateness_.below(static_cast<std::uint64_t>(options_.lateness.count()) + 1));
@@ -62,8 +64,14 @@ class VirtualWorld final : public World {
   bool serialises() const override { return options_.serialise; }
 
   bool drive(const std::function<bool()>& done) override {
-    while (!done())
-      if (!scheduler().step() && !scheduler().advance()) return false;
+    while (!done()) {
+      if (scheduler().step() || scheduler().fire_due()) continue;
+      if (!quiet_.empty()) {
+        for (const auto& then : std::exchange(quiet_, {})) then();
+      } else if (!scheduler().advance()) {
+        return false;
+      }
+    }
     return true;
   }
   void news() override {}
@@ -77,6 +85,7 @@ class VirtualWorld final : public World {
   VirtualConfig config_;
   mutable caf::actor_system system_;  // asking it for its scheduler is not const in CAF
   Entropy lateness_;
+  std::vector<std::function<void()>> quiet_;  // to be called at the end of this instant
   std::vector<std::unique_ptr<Completions>> completions_;
   std::vector<std::unique_ptr<Stream>> streams_;
 };

@@ -48,6 +48,9 @@ class World : public Clock {
   /// Waits until everything that was logged is on disk, or has failed: the first error, if any. Main thread only.
   virtual DiskStatus flush_logs() = 0;
 
+  /// Calls `then` when all that happens at this instant has happened (virtual only).
+  virtual void when_quiet(std::function<void()> then) = 0;
+
   /// How late a message between actors is to be made (tests of reordering; virtual only).
   virtual Duration lateness() = 0;
   /// Do messages between nodes go through their wire form?

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "planning/bug.hpp"
 #include "planning/random.hpp"
 #include "tests/gpu/fakes.hpp"
 
@@ -71,6 +72,18 @@ TEST_F(ChannelTest, occupancy_makes_parcels_queue_but_not_an_idle_link) {
   EXPECT_EQ(last_due(), 31ms);
   channel->send({{}, {}, 100ms});
   EXPECT_EQ(last_due(), 111ms);
+}
+
+TEST_F(ChannelTest, what_is_told_takes_the_latency_alone_and_waits_for_nobody) {
+  const auto channel = open({5ms, 10ms, {1e3}});
+  channel->send({{}, tensor(Bytes{1'000'000}), 0ms});
+  const Instant tensor_due = last_due();
+  channel->tell({{'a'}, {}, 1ms});
+  EXPECT_EQ(last_due(), 6ms);
+  EXPECT_EQ(last_delay(), 6ms);
+  channel->send({{}, tensor(Bytes{1'000'000}), 0ms});
+  EXPECT_EQ(last_due() - tensor_due, 10ms + 1000s) << "nor did it hold up what came after";
+  EXPECT_THROW(channel->tell({{}, tensor(Bytes{1}), 0ms}), Bug);
 }
 
 TEST_F(ChannelTest, bandwidth_counts_the_charged_bytes_of_the_payload) {
