@@ -199,7 +199,8 @@ JobPlan plan_job(const Topology& topology, const NegativeControls& controls) {
     if (!(job.arithmetic[0]->tied() && GroupId{g} == job.arithmetic[0]->head_group()))
       job.parameters += job.arithmetic[0]->elements(GroupId{g});
   for (std::uint32_t r = 0; r < pipeline.replicas; ++r) {
-    job.replicas.push_back(make_plan(request_for(topology, job, ReplicaId{r}, bytes)));
+    job.requests.push_back(request_for(topology, job, ReplicaId{r}, bytes));
+    job.replicas.push_back(make_plan(job.requests.back()));
     for (StagePlan& plan : job.replicas.back().stages) plan.free_weight_order = controls.free_weight_order;
     job.memory.push_back(
         estimate(job, job.replicas.back(), ReplicaId{r}, pipeline.replicas, topology.checkpoint.every > 0));

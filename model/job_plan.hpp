@@ -26,6 +26,7 @@ struct JobPlan {
   std::vector<std::vector<ChunkUnits>> chunks;                ///< per stage
   std::vector<OperatorTimes> times;                           ///< per chunk, as the cost model charges them
   Duration reduce_time{}, step_time{};                        ///< of one parameter group
+  std::vector<PlanRequest> requests;                          ///< per replica: what its plan was made from
   std::vector<PipelinePlan> replicas;
   std::vector<std::vector<MemoryEstimate>> memory;  ///< [replica][stage]
   std::uint64_t parameters = 0;                     ///< of the model that will be built; tied tables once

@@ -23,52 +23,38 @@ std::optional<std::uint32_t> cap(const CapSpec& spec, std::optional<std::uint32_
   return std::nullopt;
 }
 
-// What the named schedule is made for. A cap that is not a number is none: such schedules take what they need.
-PipelineProblem problem_of(const PlanRequest& request) {
-  PipelineProblem problem;
-  problem.shape = request.shape;
-  problem.times = request.times;
-  problem.forward_links = request.forward_links;
-  problem.backward_links = request.backward_links;
-  for (std::size_t c = 1; c < request.bytes.size(); ++c) problem.boundary.push_back(request.bytes[c].input);
-  StageCaps caps;
-  caps.held = cap(request.activations, std::nullopt);
-  caps.pending_weights = cap(request.pending_weights, std::nullopt);
-  problem.caps.assign(request.shape.stages, caps);
-  return problem;
-}
-
 // The schedule is a formula of warm-ups, which may be such that the order can't proceed.
 bool is_formula(ScheduleKind kind) {
   return is_fused(kind) || kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2;
 }
 
-// A list, and what it does on its own.
+// A list, what it does on its own, and how it was found.
 struct List {
   Schedule schedule;
   SimulationResult replay;
+  std::string made_by;
+  std::vector<Candidate> candidates;
 };
 
-Schedule schedule_of(const PlanRequest& request, const PipelineProblem& problem,
-                     const std::vector<std::uint32_t>& warmup) {
-  if (request.schedule != ScheduleKind::planned || problem.shape.micro_batches == 0)
-    return generate(request.schedule == ScheduleKind::planned ? ScheduleKind::zb_h1 : request.schedule, problem,
-                    {warmup, false});
-  auto planned = plan_pipeline(problem, Effort::full);
-  const auto* impossible = std::get_if<ImpossibleCap>(&planned);
+List planned_list(const PipelineProblem& problem) {
+  auto outcome = plan_pipeline(problem, Effort::full);
+  const auto* impossible = std::get_if<ImpossibleCap>(&outcome);
   STAGECRAFT_ASSERT(!impossible, "a request asks for the impossible: {}", to_text(*impossible));
-  return std::move(std::get<PlannedPipeline>(planned).schedule);
+  auto& plan = std::get<PlannedPipeline>(outcome);
+  return {std::move(plan.schedule), std::move(plan.forecast), std::move(plan.name), std::move(plan.candidates)};
 }
 
-// Raises the warm-ups of a formula until its order runs.
+// The list of the request. Warm-ups of a formula are raised until its order runs.
 List runnable_list(const PlanRequest& request, const PipelineProblem& problem, std::vector<std::uint32_t>& warmup) {
+  if (!request.list && request.schedule == ScheduleKind::planned) return planned_list(problem);
   const std::uint32_t all = problem.shape.micro_batches * problem.shape.chunks;
   for (std::uint32_t raised = 0;; ++raised) {
-    Schedule schedule = schedule_of(request, problem, warmup);
+    Schedule schedule = request.list ? *request.list : generate(request.schedule, problem, {warmup, false});
     SimulationResult result = replay(problem, schedule);
-    if (!result.hung) return {std::move(schedule), std::move(result)};
-    STAGECRAFT_ASSERT(raised < all && is_formula(request.schedule), "no warm-up makes the {} order run: {}",
-                      name_of(request.schedule), fmt::join(result.blocked, "; "));
+    if (!result.hung) return {std::move(schedule), std::move(result), {}, {}};
+    STAGECRAFT_ASSERT(raised < all && !request.list && is_formula(request.schedule),
+                      "no warm-up makes the {} order run: {}", name_of(request.schedule),
+                      fmt::join(result.blocked, "; "));
     for (std::uint32_t& w : warmup) w = std::min(w + 1, all);
   }
 }
@@ -178,6 +164,20 @@ std::uint32_t credits_needed(const PlanRequest& request, const std::vector<Stage
 
 }  // namespace
 
+PipelineProblem problem_of(const PlanRequest& request) {
+  PipelineProblem problem;
+  problem.shape = request.shape;
+  problem.times = request.times;
+  problem.forward_links = request.forward_links;
+  problem.backward_links = request.backward_links;
+  for (std::size_t c = 1; c < request.bytes.size(); ++c) problem.boundary.push_back(request.bytes[c].input);
+  StageCaps caps;
+  caps.held = cap(request.activations, std::nullopt);
+  caps.pending_weights = cap(request.pending_weights, std::nullopt);
+  problem.caps.assign(request.shape.stages, caps);
+  return problem;
+}
+
 PipelinePlan make_plan(const PlanRequest& request) {
   const PipelineProblem problem = problem_of(request);
   PipelinePlan plan;
@@ -187,10 +187,10 @@ PipelinePlan make_plan(const PlanRequest& request) {
   const std::vector<std::uint32_t> wanted = plan.warmup;
   // Sends never block, so what hangs is the order, with any credits; those are counted for the order that runs.
   std::optional<List> list;
-  if (request.dispatch != Dispatch::reactive || !is_fused(request.schedule))
+  if (request.list || request.dispatch != Dispatch::reactive || !is_fused(request.schedule))
     list = runnable_list(request, problem, plan.warmup);
   plan.stages = stage_plans(request, problem, list, plan.warmup);
-  if (!is_formula(request.schedule)) plan.warmup = warmup_of(list->schedule);
+  if (request.list || !is_formula(request.schedule)) plan.warmup = warmup_of(list->schedule);
   plan.credits_needed = credits_needed(request, plan.stages);
   plan.credits = request.credits.value_or(plan.credits_needed);
   plan.forecast = forecast(request, plan.stages, plan.credits);
@@ -202,6 +202,11 @@ PipelinePlan make_plan(const PlanRequest& request) {
                                      is_formula(request.schedule) ? "raised" : "changed",
                                      fmt::join(plan.warmup, ", ")));
   note_raised_caps(request, plan);
+  if (list) {
+    plan.schedule = std::move(list->schedule);
+    plan.made_by = std::move(list->made_by);
+    plan.candidates = std::move(list->candidates);
+  }
   if (plan.credits < plan.credits_needed)
     plan.notes.push_back(fmt::format("{} credits per link direction, the plan needs {} to never wait for a slot",
                                      plan.credits, plan.credits_needed));

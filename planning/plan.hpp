@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planning/generate.hpp"
+#include "planning/planner.hpp"
 #include "planning/simulate.hpp"
 
 namespace stagecraft {
@@ -24,6 +25,7 @@ struct PlanRequest {
   PipelineShape shape;  ///< placed as the schedule wants it (placement_of)
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   Dispatch dispatch = Dispatch::reactive;
+  std::optional<Schedule> list;                         ///< a list that is there already, instead of the schedule's
   std::vector<std::uint32_t> warmup;                    ///< per stage; empty: the schedule's own
   CapSpec activations, pending_weights;                 ///< on F - W and B - W; a list that runs in order has none
   std::optional<std::uint32_t> credits;                 ///< none: as many as the plan needs
@@ -39,8 +41,14 @@ struct PipelinePlan {
   std::uint32_t credits = 1;
   std::uint32_t credits_needed = 1;  ///< the fewest with which no stage ever waits for a slot
   SimulationResult forecast;
-  std::vector<std::string> notes;  ///< what was changed to make it run, and what will cost time
+  Schedule schedule;                  ///< the list; empty where there is none (reactive dispatch of a fused schedule)
+  std::string made_by;                ///< schedule planned: the candidate that won
+  std::vector<Candidate> candidates;  ///< schedule planned: all that were tried
+  std::vector<std::string> notes;     ///< what was changed to make it run, and what will cost time
 };
+
+/// What the named schedule is made for. A cap that is not a number is none: such schedules take what they need.
+PipelineProblem problem_of(const PlanRequest& request);
 
 /// The list of the named schedule, made for the request's own times, links and caps, for stages that run it in order or
 /// follow it; under reactive dispatch only what it holds counts, as caps. Never fails for valid numbers: an order that

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/checkpoint/reshard.hpp"
+#include "planning/ids.hpp"
 #include "planning/units.hpp"
 
 namespace stagecraft::tools {
@@ -44,6 +45,22 @@ struct SimOptions {
   std::string trace;    ///< file for the Chrome trace of the one seed; empty: none
 };
 
+/// One `--delay` or `--assume`.
+struct LinkLatency {
+  StageId one, other;
+  Duration latency{};
+};
+
+struct PlanOptions {
+  FileOptions file;
+  std::string schedule, dispatch, warmup;  ///< instead of the file's; empty: as the file says
+  std::vector<LinkLatency> delays;         ///< what links really do
+  std::vector<LinkLatency> assumed;        ///< what the planner believes of them; none: the same
+  std::vector<std::string> compare;        ///< schedules to plan as well
+  bool exact = false;                      ///< search for the optimum
+  std::string svg, trace;                  ///< files to be written; empty: none
+};
+
 struct CheckpointOptions {
   FileOptions file;            ///< a topology, a job's folder of checkpoints, or one checkpoint
   std::string to;              ///< what is to be made
@@ -54,6 +71,7 @@ struct CheckpointOptions {
 int check_command(const FileOptions& options);
 int run_command(const RunCommandOptions& options);
 int sim_command(const SimOptions& options);
+int plan_command(const PlanOptions& options);
 int explain_command(const std::string& code);
 int checkpoint_ls_command(const CheckpointOptions& options);
 int checkpoint_verify_command(const CheckpointOptions& options);

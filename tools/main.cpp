@@ -41,6 +41,58 @@ bool parse_seeds(const std::string& text, SimOptions& options) {
          options.first_seed <= options.last_seed;
 }
 
+// "0-1=20ms".
+std::optional<LinkLatency> parse_link_latency(const std::string& text) {
+  LinkLatency link;
+  const std::size_t dash = text.find('-'), equals = text.find('=');
+  if (dash == std::string::npos || equals == std::string::npos || dash > equals) return std::nullopt;
+  const auto stage = [](std::string_view digits, StageId& out) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out.value);
+    return error == std::errc{} && end == digits.data() + digits.size();
+  };
+  const std::string_view view = text;
+  const auto latency = parse_duration(view.substr(equals + 1));
+  if (!latency || !stage(view.substr(0, dash), link.one) ||
+      !stage(view.substr(dash + 1, equals - dash - 1), link.other))
+    return std::nullopt;
+  link.latency = *latency;
+  return link;
+}
+
+void add_plan_verb(CLI::App& app, PlanOptions& options, int& code) {
+  CLI::App* plan =
+      app.add_subcommand("plan", "price a pipeline without running it: timeline, idle time, memory, slack");
+  add_file_options(*plan, options.file);
+  plan->add_flag("--json", options.file.json, "one object on one line");
+  plan->add_option("--schedule", options.schedule, "this one instead of the file's, e.g. zb-h2 or planned");
+  plan->add_option("--dispatch", options.dispatch, "static, reactive or follow, instead of the file's");
+  plan->add_option("--warmup", options.warmup, "forwards before the first backward, per stage, e.g. 7,5,3,1");
+  const auto links = [&](const char* name, std::vector<LinkLatency>& list, const char* text) {
+    plan->add_option_function<std::vector<std::string>>(
+            name,
+            [name, &list](const std::vector<std::string>& texts) {
+              for (const std::string& given : texts) {
+                const auto link = parse_link_latency(given);
+                if (!link)
+                  throw CLI::ValidationError(name,
+                                             "expected two stages and a latency such as 0-1=20ms, got '" + given + "'");
+                list.push_back(*link);
+              }
+            },
+            text)
+        ->allow_extra_args(false)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  links("--delay", options.delays, "what a link really takes, each way, e.g. 0-1=20ms; may be repeated");
+  links("--assume", options.assumed, "what the planner believes it takes (default: what it really takes)");
+  plan->add_option("--compare", options.compare, "schedules to plan as well, e.g. 1f1b,zb-h2,planned")->delimiter(',');
+  plan->add_flag("--exact", options.exact, "search for the optimum (small pipelines), and prove it where possible");
+  plan->add_option("--svg", options.svg, "draw the timeline into this file");
+  plan->add_option("--trace", options.trace, "write it as a Chrome trace, for Perfetto");
+  plan->callback([&options, &code] { code = plan_command(options); });
+}
+
 // The verbs below `checkpoint`. What they fill in outlives the parsing.
 void add_checkpoint_verbs(CLI::App& app, CheckpointOptions& options, int& code) {
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "list, verify, reshard and export checkpoints");
@@ -129,6 +181,9 @@ int command(int argc, char** argv) {
       throw CLI::ValidationError("--trace", "expected one seed, got " + text);
     code = sim_command(sim);
   });
+
+  PlanOptions plan;
+  add_plan_verb(app, plan, code);
 
   CheckpointOptions checkpoint;
   add_checkpoint_verbs(app, checkpoint, code);
