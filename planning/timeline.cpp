@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>
+
+#include "planning/timeline_rows.hpp"
 
 namespace stagecraft {
 namespace {
@@ -13,15 +14,10 @@ namespace {
 // What a cell tells of its operator: everything, letter and last digit, or the letter.
 enum class Detail { full, digit, letter };
 
-struct Chart {
-  std::map<Place, std::vector<TimedOperator>> rows;  // each by start
-  std::map<Place, ChunkId> first_chunk;
-  Instant begin{}, end{};
+struct Chart : TimelineRows {
   std::size_t columns = 0;
-  bool several_chunks = false, several_replicas = false;
   Detail detail = Detail::full;
 
-  std::int64_t length() const { return std::max<std::int64_t>(1, (end - begin).count()); }
   // The nearest column boundary, so that neighbours in time share one.
   std::size_t column(Instant t) const {
     const double share = static_cast<double>((t - begin).count()) / static_cast<double>(length());
@@ -41,23 +37,6 @@ std::string label(const Chart& chart, const TimedOperator& timed) {
   if (timed.op.chunk != chart.first_chunk.at(timed.place)) kind = static_cast<char>(kind - 'A' + 'a');
   if (chart.detail == Detail::letter) return {kind};
   return {kind, static_cast<char>('0' + timed.op.micro_batch.value % 10)};
-}
-
-Chart make_chart(std::vector<TimedOperator> operators) {
-  Chart chart;
-  chart.begin = operators.front().start, chart.end = operators.front().end;
-  std::stable_sort(operators.begin(), operators.end(),
-                   [](const auto& a, const auto& b) { return std::pair(a.start, a.end) < std::pair(b.start, b.end); });
-  for (const TimedOperator& timed : operators) {
-    chart.begin = std::min(chart.begin, timed.start), chart.end = std::max(chart.end, timed.end);
-    chart.rows[timed.place].push_back(timed);
-    chart.several_replicas |= timed.place.replica != operators.front().place.replica;
-    if (timed.overhead) continue;
-    ChunkId& first = chart.first_chunk.try_emplace(timed.place, timed.op.chunk).first->second;
-    chart.several_chunks |= first != timed.op.chunk;
-    first = std::min(first, timed.op.chunk);
-  }
-  return chart;
 }
 
 // The richest detail that fits at least nine in ten of the cells, so that one short operator spoils nothing.
@@ -94,34 +73,9 @@ std::string paint(const Chart& chart, const std::vector<TimedOperator>& row) {
   return cells;
 }
 
-// Time in which nothing ran, in ns. Rows are sorted by start; overlaps count once.
-std::int64_t idle_time(const Chart& chart, const std::vector<TimedOperator>& row) {
-  std::int64_t idle = 0;
-  Instant seen = chart.begin;
-  for (const TimedOperator& timed : row) {
-    idle += std::max<std::int64_t>(0, (timed.start - seen).count());
-    seen = std::max(seen, timed.end);
-  }
-  return idle + (chart.end - seen).count();
-}
-
-std::string percent(std::int64_t part, std::int64_t whole) {
-  return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
-std::string row_name(const Chart& chart, Place place) {
-  const std::string name = fmt::format("stage {}", place.stage.value);
-  return chart.several_replicas ? fmt::format("{} r{}", name, place.replica.value) : name;
-}
-
 // Ticks at 1, 2 or 5 times a power of ten, at least ten columns apart, named in ms.
 std::string scale_line(const Chart& chart, std::size_t margin) {
-  std::int64_t step = 1;
-  for (int turn = 0;
-       static_cast<double>(step) * static_cast<double>(chart.columns) < 10.0 * static_cast<double>(chart.length());
-       ++turn) {
-    step = turn % 3 == 1 ? step / 2 * 5 : step * 2;
-  }
+  const std::int64_t step = tick_step(10.0 * static_cast<double>(chart.length()) / static_cast<double>(chart.columns));
   std::string line = fmt::format("{:>{}} ", "ms", margin);
   line.resize(margin + 2 + chart.columns, ' ');
   for (std::int64_t t = 0; t <= chart.length(); t += step) {
@@ -143,22 +97,7 @@ std::string legend(const Chart& chart) {
     }
   }
   std::string text;
-  for (OperatorKind kind : kinds) {
-    switch (kind) {
-      case OperatorKind::forward:
-        text += "F forward, ";
-        break;
-      case OperatorKind::backward_input:
-        text += "B input gradient, ";
-        break;
-      case OperatorKind::backward_weight:
-        text += "W weight gradient, ";
-        break;
-      case OperatorKind::backward:
-        text += "X backward (B and W in one), ";
-        break;
-    }
-  }
+  for (OperatorKind kind : kinds) text += fmt::format("{} {}, ", letter(kind), name_of(kind));
   if (overhead) text += "+ reduce, norm and step, ";
   text += "blank idle";
   if (kinds.empty()) return text + "\n";
@@ -173,7 +112,7 @@ std::string legend(const Chart& chart) {
 
 std::string draw_timeline(std::vector<TimedOperator> operators, std::size_t width) {
   if (operators.empty()) return "no operator ran\n";
-  Chart chart = make_chart(std::move(operators));
+  Chart chart{rows_of(std::move(operators))};
   std::size_t margin = 0;
   for (const auto& [place, row] : chart.rows) margin = std::max(margin, row_name(chart, place).size());
   const std::size_t around = margin + std::string_view(" || idle 100.0 %").size();
