@@ -70,6 +70,7 @@ Start prepare(World& world, const Topology& topology, const RunOptions& options)
   JobPlan plan = plan_job(topology, options.controls);
   if (const auto shortages = memory_shortages(topology, plan); !shortages.empty())
     throw CannotStart(fmt::format("{}", fmt::join(shortages, "\n")));
+  if (options.planned_for) plan.replicas = plan_job(*options.planned_for, options.controls).replicas;
   for (PipelinePlan& replica : plan.replicas)
     for (StagePlan& stage : replica.stages) stage.rule = options.caps_rule;
   Batches batches = open_batches(world, topology);

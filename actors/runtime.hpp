@@ -24,7 +24,10 @@ struct RunOptions {
   std::vector<PassedOver> passed_over;                       ///< newer ones that were not sound, for the log
   std::function<void(const IterationReport&)> on_iteration;  ///< called on the driving thread
   std::function<bool()> stop_asked;                          ///< asked often; true: finish the iteration and end
-  CapsRule caps_rule = CapsRule::reserve;                    ///< negative control of the caps
+  /// The same job with other costs, for which the plan is made instead: what the planner believes, where the topology
+  /// is what devices and links do. Not null: outlives the start of the run.
+  const Topology* planned_for = nullptr;
+  CapsRule caps_rule = CapsRule::reserve;  ///< negative control of the caps
 };
 
 /// Memory of one stage: what the plan said and what the arena saw.

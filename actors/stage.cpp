@@ -274,8 +274,9 @@ struct StageActorState {
   void apply(const stage_effect::Announce& e) {
     const bool forward = e.direction == Direction::forward;
     const ChunkId to{forward ? e.chunk.value + 1 : e.chunk.value - 1};
+    const Instant start = std::max(moment, inbox.due_of(e.chunk, e.direction, e.micro_batch));
     post(self, job->world, forward ? wiring.after.at(e.chunk) : wiring.before.at(e.chunk),
-         Announcement{key, to, e.direction, e.micro_batch, e.after, moment});
+         Announcement{key, to, e.direction, e.micro_batch, e.after, start});
   }
   // The operator that adopts starts in the same breath: the slot is free from its start on.
   void apply(const stage_effect::Adopt& e) {
