@@ -24,6 +24,22 @@ std::vector<Layout> layouts(std::uint32_t stages) {
   return all;
 }
 
+// One replica count per layout; the others are there for the schedules above.
+std::vector<Layout> split_and_following_layouts(std::uint32_t stages) {
+  std::vector<Layout> all;
+  std::uint32_t draw = stages;
+  const auto add = [&](const char* schedule, std::uint32_t chunks, const char* dispatch) {
+    all.push_back({stages, chunks, 1U << (draw++ % 3), schedule, dispatch});
+  };
+  for (const char* dispatch : {"static", "reactive", "follow"}) {
+    for (const char* schedule : {"zb-h1", "zb-h2", "zb-auto", "pipemorph", "planned"}) add(schedule, 1, dispatch);
+    for (const char* schedule : {"zb-v", "v-half", "v-min"}) add(schedule, 2, dispatch);
+  }
+  for (const char* schedule : {"gpipe", "1f1b"}) add(schedule, 1, "follow");
+  for (const char* schedule : {"interleaved", "bfs"}) add(schedule, 2, "follow");
+  return all;
+}
+
 Topology with(const std::string& file, const Layout& l, std::uint64_t draw, bool tied) {
   const std::string credits[] = {"auto", "1", "3"};
   return load(file, {fmt::format("pipeline.stages={}", l.stages), fmt::format("pipeline.chunks={}", l.chunks),
@@ -60,6 +76,27 @@ TEST_P(SameBits, whatever_the_layout_schedule_dispatch_credits_and_order_of_mess
 }
 INSTANTIATE_TEST_SUITE_P(stages, SameBits, ::testing::Values(1, 2, 3, 5, 8));
 
+TEST_P(SameBits, under_split_schedules_in_a_V_and_following_too) {
+  const auto short_job = [](const Layout& l, std::uint64_t draw, bool tied) {
+    Topology topology = with(tiny_file(), l, draw, tied);
+    topology.job.iterations = 6;
+    return topology;
+  };
+  const Layout in_order{1, 1, 1, "gpipe", "static"};
+  const std::string expected[] = {bits(run_virtual(short_job(in_order, 0, false))),
+                                  bits(run_virtual(short_job(in_order, 0, true)))};
+  std::uint64_t draw = 100 + GetParam();
+  for (const Layout& l : split_and_following_layouts(GetParam())) {
+    ++draw;
+    const bool tied = draw % 3 == 0;
+    VirtualRun run{draw, draw % 2 == 0 ? Duration{} : Duration{20ms}, {}};
+    const RunResult result = run_virtual(short_job(l, draw, tied), run);
+    ASSERT_TRUE(sound(result)) << name_of(l) << ": " << result.reason
+                               << fmt::format("{}", fmt::join(result.violations, "; "));
+    ASSERT_EQ(bits(result), expected[tied ? 1 : 0]) << name_of(l) << ", seed " << draw << ", tied " << tied;
+  }
+}
+
 TEST(SameBits, the_reference_learns_and_clips) {
   const RunResult& r = reference(false);
   ASSERT_TRUE(sound(r));
@@ -70,21 +107,26 @@ TEST(SameBits, the_reference_learns_and_clips) {
 TEST(SameBits, digests_of_emulated_devices_agree_too) {
   const RunResult expected = run_virtual(with(emulated_file(), {1, 1, 1, "gpipe", "static"}, 0, false));
   std::uint64_t draw = 0;
-  for (const std::uint32_t stages : {1U, 2U, 3U, 5U, 8U})
-    for (const Layout& l : layouts(stages)) {
+  for (const std::uint32_t stages : {1U, 2U, 3U, 5U, 8U}) {
+    std::vector<Layout> all = layouts(stages);
+    for (Layout& l : split_and_following_layouts(stages)) all.push_back(std::move(l));
+    for (const Layout& l : all) {
       VirtualRun run{++draw, draw % 2 == 0 ? Duration{} : Duration{25ms}, {}};
       const RunResult result = run_virtual(with(emulated_file(), l, draw, draw % 5 == 0), run);
       ASSERT_TRUE(sound(result)) << name_of(l) << ": " << result.reason;
       if (draw % 5 == 0) continue;  // a tied model is another model
       ASSERT_EQ(bits(result), bits(expected)) << name_of(l) << ", seed " << draw;
     }
+  }
 }
 
 TEST(SameBits, under_threads_and_the_real_clock) {
   std::uint64_t draw = 0;
   for (const Layout& l : {Layout{1, 1, 1, "1f1b", "reactive"}, Layout{3, 1, 1, "1f1b", "reactive"},
                           Layout{2, 2, 2, "interleaved", "reactive"}, Layout{3, 2, 1, "bfs", "static"},
-                          Layout{2, 1, 4, "gpipe", "reactive"}}) {
+                          Layout{2, 1, 4, "gpipe", "reactive"}, Layout{3, 2, 1, "v-min", "follow"},
+                          Layout{2, 2, 2, "zb-v", "static"}, Layout{4, 1, 1, "zb-auto", "follow"},
+                          Layout{3, 1, 1, "planned", "follow"}, Layout{2, 1, 2, "1f1b", "follow"}}) {
     ++draw;
     const bool tied = draw % 2 == 0;
     Topology topology = with(tiny_file(), l, draw, tied);

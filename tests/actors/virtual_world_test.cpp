@@ -122,12 +122,14 @@ TEST(VirtualWorld, messages_between_nodes_go_through_their_wire_form_and_nothing
   const std::string nodes =
       "nodes=[{name: a, devices: [{kind: cpu, count: 2, memory: 1GiB}]}, {name: b, listen: '127.0.0.1:1', devices: "
       "[{kind: cpu, count: 2, memory: 1GiB}]}]";
-  const Topology one = load(tiny_file(), {"pipeline.stages=4", "job.iterations=4"});
-  const Topology two = load(tiny_file(), {"pipeline.stages=4", "job.iterations=4", nodes});
-  ASSERT_EQ(two.nodes.size(), 2U);
-  const RunResult a = run_virtual(one), b = run_virtual(two);
-  ASSERT_TRUE(sound(b)) << b.reason;
-  EXPECT_EQ(bits(a), bits(b));
+  for (const char* dispatch : {"pipeline.dispatch=reactive", "pipeline.dispatch=follow"}) {
+    const Topology one = load(tiny_file(), {"pipeline.stages=4", "job.iterations=4", dispatch});
+    const Topology two = load(tiny_file(), {"pipeline.stages=4", "job.iterations=4", dispatch, nodes});
+    ASSERT_EQ(two.nodes.size(), 2U);
+    const RunResult a = run_virtual(one), b = run_virtual(two);
+    ASSERT_TRUE(sound(b)) << b.reason;
+    EXPECT_EQ(bits(a), bits(b));
+  }
 }
 
 // Random layouts, caps, credits and late messages; every run must end.
@@ -135,8 +137,12 @@ TEST(VirtualWorld, never_hangs) {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Entropy draw(seed, "layout");
     const std::uint64_t chunks = draw.between(1, 3);
-    const char* one_chunk[] = {"gpipe", "1f1b", "interleaved", "bfs"};
-    const char* schedule = chunks == 1 ? one_chunk[draw.below(4)] : one_chunk[2 + draw.below(2)];
+    const char* one_chunk[] = {"gpipe", "1f1b", "interleaved", "bfs", "zb-h1", "zb-h2", "zb-auto", "pipemorph"};
+    const char* two_chunks[] = {"interleaved", "bfs", "zb-v", "v-half", "v-min"};
+    const char* dispatches[] = {"static", "reactive", "reactive", "follow"};
+    const char* schedule = chunks == 1   ? one_chunk[draw.below(8)]
+                           : chunks == 2 ? two_chunks[draw.below(5)]
+                                         : two_chunks[draw.below(2)];
     const std::uint64_t replicas = draw.between(1, 3);
     std::vector<std::string> overrides = {
         fmt::format("pipeline.stages={}", draw.between(1, 6)),
@@ -144,7 +150,7 @@ TEST(VirtualWorld, never_hangs) {
         fmt::format("pipeline.replicas={}", replicas),
         fmt::format("training.micro_batches={}", draw.between(replicas, 9)),
         fmt::format("pipeline.schedule={}", schedule),
-        fmt::format("pipeline.dispatch={}", draw.below(3) == 0 ? "static" : "reactive"),
+        fmt::format("pipeline.dispatch={}", dispatches[draw.below(4)]),
         fmt::format("links.defaults.credits={}", draw.between(1, 3)),
         fmt::format("pipeline.caps.activations={}", draw.between(chunks, chunks + 3)),
         fmt::format("pipeline.caps.pending_weights={}", draw.between(chunks, chunks + 2)),
