@@ -26,9 +26,10 @@ std::optional<std::vector<std::uint32_t>> read_numbers(const Value& value, std::
   return numbers;
 }
 
-// A list, or the word `automatic` (if there is one), which counts as not given.
-Field<std::vector<std::uint32_t>> read_list_field(Section& section, std::string_view key, std::string_view automatic,
-                                                  std::size_t longest, Range<std::uint64_t> range, Report& report) {
+// A list, or the word auto, which counts as not given. `what`: of what the list is, with an example.
+Field<std::vector<std::uint32_t>> read_list_field(Section& section, std::string_view key, std::string_view what,
+                                                  std::string_view example, std::size_t longest,
+                                                  Range<std::uint64_t> range, Report& report) {
   Field<std::vector<std::uint32_t>> field;
   field.at = section.at();
   field.path = section.path_of(key);
@@ -36,13 +37,12 @@ Field<std::vector<std::uint32_t>> read_list_field(Section& section, std::string_
   const auto value = section.value(key);
   if (!value) return field;
   field.at = value->at;
-  if (!automatic.empty() && is_word(*value, automatic)) return field;
+  if (is_word(*value, "auto")) return field;
   field.given = true;
-  if (!automatic.empty() && value->node->kind != YamlNode::Kind::list) {
-    report.add(ErrorCode::wrong_type, value->at, value->path,
-               fmt::format("expected {} or a list of layers per chunk in model order, got something else; write {} or "
-                           "for example [8, 8, 7, 7]",
-                           automatic, automatic));
+  if (value->node->kind != YamlNode::Kind::list) {
+    report.add(
+        ErrorCode::wrong_type, value->at, value->path,
+        fmt::format("expected auto or a list of {}, got something else; write auto or for example {}", what, example));
     field.valid = false;
     return field;
   }
@@ -209,10 +209,12 @@ void read_pipeline(Section& root, TopologyDraft& draft, Report& report) {
   draft.stages = pipeline.integer<std::uint32_t>("stages", 1, most_stages);
   draft.chunks = pipeline.integer<std::uint32_t>("chunks", 1, most_chunks, 1);
   draft.replicas = pipeline.integer<std::uint32_t>("replicas", 1, most_replicas, 1);
-  draft.layout = read_list_field(pipeline, "layout", "auto", most_stages * most_chunks, {0, 1024}, report);
+  draft.layout = read_list_field(pipeline, "layout", "layers per chunk in model order", "[8, 8, 7, 7]",
+                                 most_stages * most_chunks, {0, 1024}, report);
   draft.schedule = read_schedule(pipeline);
   const auto dispatch = read_dispatch(pipeline);
-  draft.warmup = read_list_field(pipeline, "warmup", "", most_stages, {1, most_forwards}, report);
+  draft.warmup = read_list_field(pipeline, "warmup", "forwards per stage", "[7, 5, 3, 1]", most_stages,
+                                 {1, most_forwards}, report);
   Section caps = pipeline.section("caps", false);
   draft.activations = read_cap(caps, "activations", report);
   draft.pending_weights = read_cap(caps, "pending_weights", report);

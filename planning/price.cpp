@@ -86,6 +86,7 @@ PricedPlan price(const PlanRequest& assumed, const PlanRequest& real) {
   priced.plan = make_plan(assumed);
   priced.result = run(priced.plan, real);
   priced.bound = lower_bound(problem_of(real), is_fused(priced.result) ? BackwardForm::fused : BackwardForm::split);
+  priced.waits = explain_idle(problem_of(real), priced.plan.stages, priced.result);
   priced.stages = stage_prices(real.shape, priced.result);
   Duration busy{};
   for (const StagePrice& stage : priced.stages) busy += stage.busy;

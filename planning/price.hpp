@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planning/bound.hpp"
+#include "planning/idle.hpp"
 #include "planning/plan.hpp"
 
 namespace stagecraft {
@@ -36,6 +37,7 @@ struct PricedPlan {
   double idle = 0;          ///< share of all stages' time until the last of them ends
   std::vector<StagePrice> stages;
   std::vector<LinkPrice> links;
+  IdleReport waits;  ///< what every idle gap waited for
   bool has_budgets = false;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "model/job_plan.hpp"
+#include "planning/chrome_trace.hpp"
+#include "planning/draw_svg.hpp"
 #include "tools/commands.hpp"
 #include "tools/open_topology.hpp"
 #include "tools/output.hpp"
@@ -19,7 +21,9 @@ std::optional<Topology> open(const PlanOptions& options, const std::string& sche
   FileOptions file = options.file;
   const auto set = [&](const std::string& key, const std::string& value) { file.set.push_back(key + "=" + value); };
   if (!options.dispatch.empty()) set("pipeline.dispatch", options.dispatch);
-  if (!options.warmup.empty()) set("pipeline.warmup", "[" + options.warmup + "]");
+  // Warm-ups of the file are those of its own schedule.
+  if (!options.warmup.empty() || !schedule.empty())
+    set("pipeline.warmup", options.warmup.empty() ? "auto" : "[" + options.warmup + "]");
   if (schedule.empty()) return open_topology(file);
   set("pipeline.schedule", schedule);
   const auto kind = parse_schedule_kind(schedule);
@@ -85,13 +89,12 @@ std::optional<PlanView> view_of(const PlanOptions& options, const std::string& s
   }
   view.name = exact ? "exact" : std::string(name_of(topology->pipeline.schedule));
   view.dispatch = topology->pipeline.dispatch;
+  view.shape = real.shape;
   view.priced = price(assumed, real);
   view.differs = assumed.forward_links != real.forward_links || assumed.backward_links != real.backward_links;
   return view;
 }
 
-std::string draw_svg(const std::vector<TimedOperator>&) { return {}; }
-std::string planned_trace(const std::vector<TimedOperator>&) { return {}; }
 bool write(const std::string& file, const std::string& text) {
   RealDisk disk;
   const DiskStatus error = disk.write_whole(file, text);
@@ -110,9 +113,11 @@ int plan_command(const PlanOptions& options) {
     if (!other) return bad_input;
     compared.push_back(std::move(*other));
   }
-  const auto& timeline = view->priced.result.timeline;
-  if (!options.svg.empty() && !write(options.svg, draw_svg(timeline))) return bad_input;
-  if (!options.trace.empty() && !write(options.trace, planned_trace(timeline))) return bad_input;
+  const SimulationResult& result = view->priced.result;
+  const std::string title = fmt::format("{}: {}, {} dispatch, {}", options.file.file, view->name,
+                                        name_of(view->dispatch), format(result.makespan));
+  if (!options.svg.empty() && !write(options.svg, draw_svg(result.timeline, {title}))) return bad_input;
+  if (!options.trace.empty() && !write(options.trace, to_chrome_trace(view->shape, result))) return bad_input;
   if (options.file.json) {
     say("{}\n", plan_json(*view, compared));
   } else {

@@ -135,6 +135,13 @@ Json view_json(const PlanView& view) {
   j["credits"] = priced.plan.credits;
   j["notes"] = priced.plan.notes;
   j["stages"] = stages_json(priced);
+  j["waits"] = Json::array();
+  for (const IdleGap& wait : priced.waits.gaps)
+    j["waits"].push_back({{"stage", wait.stage.value},
+                          {"from_ms", ms(wait.begin)},
+                          {"to_ms", ms(wait.end)},
+                          {"reason", name_of(wait.reason)},
+                          {"text", to_text(view.shape, wait)}});
   j["links"] = links_json(priced);
   j["candidates"] = Json::array();
   for (const Candidate& candidate : priced.plan.candidates)
@@ -147,7 +154,8 @@ Json view_json(const PlanView& view) {
 
 std::string plan_text(const PlanView& view, std::size_t width) {
   return head(view) + "\n" + stage_table(view.priced) + link_table(view.priced) + "\n" +
-         draw_timeline(view.priced.result.timeline, width) + candidate_table(view.priced);
+         draw_timeline(view.priced.result.timeline, width) + "\nwhat idle stages waited for\n" +
+         to_text(view.priced.waits) + candidate_table(view.priced);
 }
 
 std::string comparison_text(const std::vector<PlanView>& views) {

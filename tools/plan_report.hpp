@@ -14,6 +14,7 @@ namespace stagecraft::tools {
 struct PlanView {
   std::string name;  ///< the schedule's
   Dispatch dispatch = Dispatch::in_order;
+  PipelineShape shape;
   PricedPlan priced;
   std::optional<ExactResult> exact;  ///< where it was searched for
   bool differs = false;              ///< the links are not what the plan was made for
