@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "actors/new_plan.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -14,6 +16,7 @@ struct CoordinatorState {
   NodeActor node;
   RecorderActor recorder;
   CheckpointerActor checkpointer;
+  PlannerActor planner;  // none: the plan stays
   std::vector<StageActor> stages;
   std::optional<CoordinatorMachine> machine;
   std::optional<Instant> armed_for;  // the earliest tick that is under way
@@ -33,9 +36,16 @@ struct CoordinatorState {
     tell_after(self, std::max(*deadline - job->world.now(), Duration{1}), CoordinatorActor{self}, Tick{});
   }
   void apply(const coordinator_effect::Checkpoint& e) { post(self, job->world, checkpointer, e.begin); }
+  void apply(const coordinator_effect::Adopt& e) {
+    const auto places = job->places();
+    for (std::size_t i = 0; i < places.size(); ++i)
+      post(self, job->world, stages[i],
+           to_message(e.key, e.plan.replicas[places[i].replica.value].stages[places[i].stage.value]));
+  }
   void apply(const coordinator_effect::Broadcast& e) {
     note({.kind = EventKind::opened, .at = job->world.now(), .key = e.open.key, .text = e.open.last ? "the last" : ""});
     for (const StageActor& stage : stages) post(self, job->world, stage, e.open);
+    if (planner && !e.open.last) post(self, job->world, planner, IterationOpened{e.open.key});
   }
   void apply(const coordinator_effect::Commit& e) {
     const IterationReport& r = e.report;
@@ -58,13 +68,15 @@ struct CoordinatorState {
 
 CoordinatorActor::behavior_type coordinator_behavior(CoordinatorActor::stateful_pointer<CoordinatorState> self,
                                                      JobRef job, NodeActor node, RecorderActor recorder,
-                                                     CheckpointerActor checkpointer, std::vector<StageActor> stages) {
+                                                     CheckpointerActor checkpointer, PlannerActor planner,
+                                                     std::vector<StageActor> stages) {
   CoordinatorState& s = self->state;
   s.self = self;
   s.job = std::move(job);
   s.node = std::move(node);
   s.recorder = std::move(recorder);
   s.checkpointer = std::move(checkpointer);
+  s.planner = std::move(planner);
   s.stages = std::move(stages);
   std::optional<CoordinatorMachine::Checkpoints> checkpoints;
   if (s.job->checkpoint) checkpoints = CoordinatorMachine::Checkpoints{s.job->checkpoint->every};
@@ -76,10 +88,10 @@ CoordinatorActor::behavior_type coordinator_behavior(CoordinatorActor::stateful_
 }  // namespace
 
 CoordinatorActor spawn_coordinator(JobRef job, NodeActor node, RecorderActor recorder, CheckpointerActor checkpointer,
-                                   std::vector<StageActor> stages) {
+                                   PlannerActor planner, std::vector<StageActor> stages) {
   caf::actor_system& system = job->world.system();
   return system.spawn(coordinator_behavior, std::move(job), std::move(node), std::move(recorder),
-                      std::move(checkpointer), std::move(stages));
+                      std::move(checkpointer), std::move(planner), std::move(stages));
 }
 
 }  // namespace stagecraft

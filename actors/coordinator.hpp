@@ -1,6 +1,7 @@
 // The coordinator of a job: opens iterations, decides their fate, and notices when nothing moves.
 //
-// Who knocks: stages (joined, final reports, explanations), reducers (ready), the main thread (stop). What it answers:
+// Who knocks: stages (joined, final reports, explanations), reducers (ready), the planner (proposals), the main thread
+// (stop). What it answers:
 // one `Open` per iteration to every stage, which also carries the decision on the iteration before. What it owns: the
 // epoch and the record of commits. What it never does: arithmetic on tensors, waiting without a deadline.
 #pragma once
@@ -11,8 +12,9 @@
 
 namespace stagecraft {
 
-/// `stages` in the order of Job::places(); `checkpointer` is there when the job keeps checkpoints.
+/// `stages` in the order of Job::places(); `checkpointer` is there when the job keeps checkpoints, `planner` when it
+/// plans while it runs.
 CoordinatorActor spawn_coordinator(JobRef job, NodeActor node, RecorderActor recorder, CheckpointerActor checkpointer,
-                                   std::vector<StageActor> stages);
+                                   PlannerActor planner, std::vector<StageActor> stages);
 
 }  // namespace stagecraft

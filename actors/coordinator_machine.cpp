@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/optimizer.hpp"
 #include "planning/bug.hpp"
 
 namespace stagecraft {
 
+using coordinator_effect::Adopt;
 using coordinator_effect::AskAll;
 using coordinator_effect::Broadcast;
 using coordinator_effect::Checkpoint;
@@ -60,6 +62,10 @@ void CoordinatorMachine::open(Decision decision, Instant due, Instant now, std::
   opened_at_ = now;
   deadline_ = now + topology_.timeouts.iteration;
   probe_at_ = now + topology_.timeouts.operation;
+  if (proposal_ && !last) {
+    ++key_.epoch.value;
+    effects.emplace_back(Adopt{key_, *std::exchange(proposal_, std::nullopt)});
+  }
   // The first Open of a run decides nothing: what it would save is what the run began with.
   const bool save = decision.kind != Decision::Kind::none && wants_checkpoint(last);
   if (save) {
@@ -146,6 +152,9 @@ void CoordinatorMachine::maybe_end(std::vector<CoordinatorEffect>& effects) {
   for (auto& [place, state] : states_) ended.states.push_back(std::move(state));
   effects.emplace_back(End{std::move(ended)});
 }
+
+// A plan is in force from an Open on, and a new epoch with it.
+void CoordinatorMachine::on(const PlanProposal& x, Instant, std::vector<CoordinatorEffect>&) { proposal_ = x; }
 
 // An iteration in flight is finished first: its commit sees the wish.
 void CoordinatorMachine::on(const Stop&, Instant, std::vector<CoordinatorEffect>&) { stop_asked_ = true; }

@@ -32,10 +32,17 @@ struct AskAll {};
 struct End {
   JobEnded ended;
 };
+/// Before the Open of `key`: to every stage, its part of a new plan.
+struct Adopt {
+  Key key;
+  PlanProposal plan;
+};
 }  // namespace coordinator_effect
-using CoordinatorEffect = std::variant<coordinator_effect::Checkpoint, coordinator_effect::Broadcast,
-                                       coordinator_effect::Commit, coordinator_effect::AskAll, coordinator_effect::End>;
-using CoordinatorEvent = std::variant<Joined, IterationReady, StageReport, CheckpointOutcome, Stop, Tick, Explanation>;
+using CoordinatorEffect =
+    std::variant<coordinator_effect::Checkpoint, coordinator_effect::Broadcast, coordinator_effect::Commit,
+                 coordinator_effect::AskAll, coordinator_effect::End, coordinator_effect::Adopt>;
+using CoordinatorEvent =
+    std::variant<Joined, IterationReady, StageReport, CheckpointOutcome, PlanProposal, Stop, Tick, Explanation>;
 
 class CoordinatorMachine {
  public:
@@ -58,6 +65,7 @@ class CoordinatorMachine {
   void on(const IterationReady& x, Instant now, std::vector<CoordinatorEffect>& effects);
   void on(const StageReport& x, Instant now, std::vector<CoordinatorEffect>& effects);
   void on(const CheckpointOutcome& x, Instant now, std::vector<CoordinatorEffect>& effects);
+  void on(const PlanProposal& x, Instant now, std::vector<CoordinatorEffect>& effects);
   void on(const Stop& x, Instant now, std::vector<CoordinatorEffect>& effects);
   void on(const Tick& x, Instant now, std::vector<CoordinatorEffect>& effects);
   void on(const Explanation& x, Instant now, std::vector<CoordinatorEffect>& effects);
@@ -85,6 +93,7 @@ class CoordinatorMachine {
   std::uint32_t saved_ = 0;       // iteration of the newest checkpoint of this run
   std::string checkpoint_error_;  // of the last one that was wanted
   bool stop_asked_ = false;
+  std::optional<PlanProposal> proposal_;  // for the next Open
   Instant opened_due_{}, opened_at_{}, deadline_{};
   std::optional<Instant> probe_at_;  // when to ask whether an operator takes too long
   std::string stuck_in_;             // what had not ended when the deadline passed

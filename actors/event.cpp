@@ -11,8 +11,9 @@
 namespace stagecraft {
 
 std::string_view name_of(EventKind kind) {
-  static constexpr std::array<std::string_view, 11> names = {
-      "joined", "opened", "ran", "sent", "arrived", "committed", "stopped", "resumed", "saved", "ended", "violation"};
+  static constexpr std::array<std::string_view, 12> names = {"joined",  "opened",    "ran",     "sent",
+                                                             "arrived", "committed", "stopped", "resumed",
+                                                             "saved",   "planned",   "ended",   "violation"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

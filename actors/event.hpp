@@ -24,6 +24,7 @@ enum class EventKind : std::uint8_t {
   stopped,    ///< a person asked for the end
   resumed,    ///< the run continues a checkpoint; `text` says which, or which was passed over and why
   saved,      ///< a checkpoint is complete, or `text` says why not
+  planned,    ///< there is a new plan, or none that pays; `text` says why
   ended,      ///< the job is over; `text` says how
   violation,  ///< an invariant is broken: fails every test that sees one
 };

@@ -15,6 +15,7 @@
 #include "model/checkpoint/checkpoint.hpp"
 #include "model/stage_model.hpp"
 #include "planning/ids.hpp"
+#include "planning/plan.hpp"
 #include "planning/stage_machine.hpp"
 #include "transport/channel.hpp"
 
@@ -195,6 +196,29 @@ struct CheckpointOutcome {  ///< checkpointer -> coordinator
   std::string error;  ///< empty: it stands
 };
 
+// -- plans
+struct IterationOpened {  ///< coordinator -> planner: the one before is measured
+  Key key;
+};
+struct AskWindow {  ///< planner -> monitor
+  Key key;
+};
+struct Window {  ///< monitor -> planner: what operators took since it asked last
+  Key key;
+  std::vector<StageProfile> stages;
+};
+struct PlanProposal {  ///< planner -> coordinator
+  std::vector<PipelinePlan> replicas;
+};
+/// coordinator -> stage, before the Open of the same key: run by this from now on.
+struct NewPlan {
+  Key key;
+  Dispatch dispatch = Dispatch::follow;
+  std::string order;                ///< its text
+  std::vector<std::int64_t> paces;  ///< three numbers for each operator
+  std::vector<std::int64_t> caps;   ///< F-B, B-W, F-W; -1: none
+};
+
 struct Stop {};     ///< main -> coordinator: finish the iteration, then end
 struct Tick {};     ///< timer -> coordinator: look at the deadline
 struct Explain {};  ///< coordinator -> stages: what are you waiting for?
@@ -250,18 +274,22 @@ struct LogClosed {   ///< recorder -> node: everything is on disk
 };
 
 // -- doors
-using CoordinatorActor = Door<Joined, IterationReady, StageReport, CheckpointOutcome, Stop, Tick, Explanation>;
+using CoordinatorActor =
+    Door<Joined, IterationReady, StageReport, CheckpointOutcome, PlanProposal, Stop, Tick, Explanation>;
+struct PlannerWiring;
+using PlannerActor = Door<PlannerWiring, IterationOpened, Window, OperatorDone>;
 struct CheckpointerWiring;
 using CheckpointerActor = Door<CheckpointerWiring, BeginCheckpoint, StateLoan, OperatorDone>;
 using LoaderActor = Door<Announce, Prefetch>;
 struct StageWiring;
-using StageActor = Door<StageWiring, Open, Tokens, TensorMessage, Announcement, OperatorDone, InstantOver, WakeUp,
-                        ReduceOrder, TieOrder, ParameterParts, LoanOver, Explain>;
+using StageActor = Door<StageWiring, NewPlan, Open, Tokens, TensorMessage, Announcement, OperatorDone, InstantOver,
+                        WakeUp, ReduceOrder, TieOrder, ParameterParts, LoanOver, Explain>;
 struct LinkWiring;
 using LinkActor = Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, Credit>;
 struct ReducerWiring;
 using ReducerActor = Door<ReducerWiring, Subtrees, StageDone, Segments, Reduced, TiePart, Tied>;
-using MonitorActor = Door<Timings, AskProfile>;
+struct MonitorWiring;
+using MonitorActor = Door<MonitorWiring, Timings, AskWindow, AskProfile>;
 using RecorderActor = Door<Event, Events, CloseLog>;
 struct NodeWiring;
 using NodeActor = Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed>;
@@ -281,6 +309,13 @@ struct StageWiring {
 struct CheckpointerWiring {
   CoordinatorActor coordinator;
   std::vector<StageActor> stages;
+};
+struct MonitorWiring {
+  PlannerActor planner;
+};
+struct PlannerWiring {
+  CoordinatorActor coordinator;
+  MonitorActor monitor;
 };
 struct LinkWiring {
   StageActor stage;  ///< whose end this is
@@ -330,6 +365,9 @@ STAGECRAFT_WIRE(Key, x.epoch, x.iteration)
 STAGECRAFT_WIRE(Place, x.stage, x.replica)
 STAGECRAFT_WIRE(Decision, x.kind, x.clip, x.step, x.tokens)
 STAGECRAFT_WIRE(Open, x.key, x.decision, x.last, x.checkpoint, x.due)
+STAGECRAFT_WIRE(IterationOpened, x.key)
+STAGECRAFT_WIRE(AskWindow, x.key)
+STAGECRAFT_WIRE(NewPlan, x.key, x.dispatch, x.order, x.paces, x.caps)
 STAGECRAFT_WIRE(Joined, x.place)
 STAGECRAFT_WIRE(IterationReady, x.key, x.place, x.square_sum, x.loss, x.tokens, x.due)
 STAGECRAFT_WIRE(Announce, x.key, x.replica, x.due)
@@ -377,6 +415,10 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Event)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Events)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Timings)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Window)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::PlanProposal)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MonitorWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::PlannerWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LinkWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ReducerWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NodeWiring)

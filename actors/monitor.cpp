@@ -36,14 +36,25 @@ struct MonitorState {
 
   MonitorActor::pointer self = nullptr;
   NodeActor node;
-  std::map<Place, std::map<std::optional<OperatorKind>, Samples>> samples;
+  PlannerActor planner;  // none: nobody asks for windows
+  using ByPlace = std::map<Place, std::map<std::optional<OperatorKind>, Samples>>;
+  ByPlace samples, window;  // of the run; since the planner asked last
 
+  void on(const MonitorWiring& x) { planner = x.planner; }
   void on(const Timings& x) {
-    for (const Timing& t : x.timings) samples[t.place][t.kind].add(t.time);
+    for (const Timing& t : x.timings) {
+      samples[t.place][t.kind].add(t.time);
+      if (planner) window[t.place][t.kind].add(t.time);
+    }
   }
-  void on(const AskProfile&) {
-    Profile profile;
-    for (auto& [place, kinds] : samples) {
+  void on(const AskWindow& x) {
+    tell(self, planner, Window{x.key, rows(window)});
+    window.clear();
+  }
+  void on(const AskProfile&) { tell(self, node, Profile{rows(samples)}); }
+  static std::vector<StageProfile> rows(ByPlace& by_place) {
+    std::vector<StageProfile> profile;
+    for (auto& [place, kinds] : by_place) {
       StageProfile stage;
       stage.place = place;
       stage.forward = kinds[OperatorKind::forward].row();
@@ -51,9 +62,9 @@ struct MonitorState {
       stage.backward_weight = kinds[OperatorKind::backward_weight].row();
       stage.backward = kinds[OperatorKind::backward].row();
       stage.service = kinds[std::nullopt].row();
-      profile.stages.push_back(stage);
+      profile.push_back(stage);
     }
-    tell(self, node, std::move(profile));
+    return profile;
   }
 };
 

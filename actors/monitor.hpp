@@ -1,5 +1,6 @@
 // The monitor of a job: what operators really take, per stage and kind. Who knocks: stages, with every operator; the
-// node, for the profile. What it owns: sums, and the last few hundred durations of each kind. It never decides.
+// planner, for what the last iteration took; the node, for the profile. What it owns: sums, and the last few hundred
+// durations of each kind. It never decides.
 #pragma once
 
 #include "actors/job.hpp"

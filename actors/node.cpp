@@ -7,6 +7,7 @@
 #include "actors/link.hpp"
 #include "actors/loader.hpp"
 #include "actors/monitor.hpp"
+#include "actors/planner.hpp"
 #include "actors/recorder.hpp"
 #include "actors/reducer.hpp"
 #include "actors/stage.hpp"
@@ -90,6 +91,7 @@ struct Cast {
   std::map<std::pair<ReplicaId, std::uint32_t>, std::array<LinkActor, 2>> links;  // per boundary: lower, upper end
   LoaderActor loader;
   CheckpointerActor checkpointer;  // none: the job keeps no checkpoints
+  PlannerActor planner;            // none: the plan stays
   CoordinatorActor coordinator;
 };
 
@@ -163,7 +165,9 @@ Cast spawn_cast(const JobRef& job, const NodeActor& node, const RecorderActor& r
   }
   cast.loader = watch(spawn_loader(job, cast.stages), "loader");
   if (job->checkpoint) cast.checkpointer = watch(spawn_checkpointer(job, recorder), "checkpointer");
-  cast.coordinator = watch(spawn_coordinator(job, node, recorder, cast.checkpointer, all_stages), "coordinator");
+  if (job->plan.replans) cast.planner = watch(spawn_planner(job, recorder), "planner");
+  cast.coordinator =
+      watch(spawn_coordinator(job, node, recorder, cast.checkpointer, cast.planner, all_stages), "coordinator");
   if (job->checkpoint) tell_from_outside(cast.checkpointer, CheckpointerWiring{cast.coordinator, all_stages});
   return cast;
 }
@@ -186,6 +190,10 @@ NodeHandles spawn_node(JobRef job, std::shared_ptr<Outbox> outbox, std::shared_p
   handles.coordinator = cast.coordinator;
   handles.recorder = wiring.recorder;
   tell_from_outside(handles.node, wiring);
+  if (cast.planner) {
+    tell_from_outside(wiring.monitor, MonitorWiring{cast.planner});
+    tell_from_outside(cast.planner, PlannerWiring{cast.coordinator, wiring.monitor});
+  }
   wire_links(*job, cast);
   wire_reducers(*job, cast);
   wire_stages(*job, cast, wiring.monitor, wiring.recorder, start);

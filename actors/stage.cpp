@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/mailbox_completions.hpp"
+#include "actors/new_plan.hpp"
 #include "actors/stage_inbox.hpp"
 #include "model/optimizer.hpp"
 #include "planning/bug.hpp"
@@ -63,6 +64,7 @@ struct StageActorState {
   Open open;
   bool running = false;                       // the machine is at work
   std::map<ReplicaId, ParameterParts> parts;  // from the other replicas
+  StagePlan plan;
   StageMachine machine;
   StageInbox inbox;
   std::map<std::pair<ChunkId, Direction>, std::map<MicroBatch, TensorMessage>> outputs;
@@ -105,6 +107,9 @@ struct StageActorState {
     const Key of = x.key;
     if (of >= key) held.hold(of, std::move(x));
     return false;
+  }
+  void on(const NewPlan& x) {
+    if (x.key > key) plan = with(std::move(plan), x);
   }
   void on(const Open& x) {
     if (x.key <= key) return;
@@ -178,7 +183,7 @@ struct StageActorState {
     running = true;
     began = moment = job->event_time(std::max(due, open.due));
     model->begin(key.iteration);
-    machine = StageMachine(job->plan_of(place));
+    machine = StageMachine(plan);
     inbox = StageInbox(job->last_chunk());
     if (place.stage.value == 0)
       post(self, job->world, wiring.loader, Announce{key, place.replica, std::max(due, open.due)});
@@ -465,6 +470,7 @@ StageActor::behavior_type stage_behavior(StageActor::stateful_pointer<StageActor
   s.self = self;
   s.job = job;
   s.place = place;
+  s.plan = s.job->plan_of(place);
   s.arena = Arena::make(fmt::format("stage {}.{}", place.stage.value, place.replica.value),
                         job->topology.device(place).memory);
   s.model = std::make_shared<StageModel>(job->plan.arithmetic[place.stage.value], job->plan.share(job->topology, place),

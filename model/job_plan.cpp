@@ -198,9 +198,15 @@ JobPlan plan_job(const Topology& topology, const NegativeControls& controls) {
   for (std::uint32_t g = 0; g < job.arithmetic[0]->groups(); ++g)
     if (!(job.arithmetic[0]->tied() && GroupId{g} == job.arithmetic[0]->head_group()))
       job.parameters += job.arithmetic[0]->elements(GroupId{g});
+  // Without a cost table the plan's own times are guesses: it says what stages may hold, and they choose by readiness
+  // until operators are measured.
+  job.replans = pipeline.schedule == ScheduleKind::planned && pipeline.dispatch != Dispatch::reactive;
+  job.knows_times = topology.emulated();
   for (std::uint32_t r = 0; r < pipeline.replicas; ++r) {
     job.requests.push_back(request_for(topology, job, ReplicaId{r}, bytes));
-    job.replicas.push_back(make_plan(job.requests.back()));
+    PlanRequest first = job.requests.back();
+    if (job.replans && !job.knows_times) first.dispatch = Dispatch::reactive;
+    job.replicas.push_back(make_plan(first));
     for (StagePlan& plan : job.replicas.back().stages) plan.free_weight_order = controls.free_weight_order;
     job.memory.push_back(
         estimate(job, job.replicas.back(), ReplicaId{r}, pipeline.replicas, topology.checkpoint.every > 0));

@@ -28,6 +28,8 @@ struct JobPlan {
   Duration reduce_time{}, step_time{};                        ///< of one parameter group
   std::vector<PlanRequest> requests;                          ///< per replica: what its plan was made from
   std::vector<PipelinePlan> replicas;
+  bool replans = false;     ///< schedule planned: from what is measured, while it runs
+  bool knows_times = true;  ///< the plans were made for the costs of the file; else nobody knows any yet
   std::vector<std::vector<MemoryEstimate>> memory;  ///< [replica][stage]
   std::uint64_t parameters = 0;                     ///< of the model that will be built; tied tables once
 

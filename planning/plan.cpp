@@ -102,6 +102,7 @@ std::vector<StagePlan> following_plans(const PlanRequest& request, PipelineProbl
   if (request.activations.kind == CapSpec::Kind::automatic) caps.activations = 0;
   caps.pending_weights = cap(request.pending_weights, 0);
   problem.caps.assign(problem.shape.stages, caps);
+  if (!request.limits.empty()) problem.caps = request.limits;
   return follow_plans(problem, list.schedule, list.replay);
 }
 
@@ -175,12 +176,21 @@ PipelineProblem problem_of(const PlanRequest& request) {
   caps.held = cap(request.activations, std::nullopt);
   caps.pending_weights = cap(request.pending_weights, std::nullopt);
   problem.caps.assign(request.shape.stages, caps);
+  const auto lower = [](std::optional<std::uint32_t>& cap, const std::optional<std::uint32_t>& limit) {
+    if (limit) cap = std::min(cap.value_or(*limit), *limit);
+  };
+  for (std::size_t s = 0; s < request.limits.size(); ++s) {
+    lower(problem.caps[s].activations, request.limits[s].activations);
+    lower(problem.caps[s].pending_weights, request.limits[s].pending_weights);
+    lower(problem.caps[s].held, request.limits[s].held);
+  }
   return problem;
 }
 
 PipelinePlan make_plan(const PlanRequest& request) {
   const PipelineProblem problem = problem_of(request);
   PipelinePlan plan;
+  plan.times = request.times;
   plan.warmup = request.warmup;
   if (plan.warmup.empty() && is_formula(request.schedule))
     plan.warmup = natural_warmup(request.schedule, request.shape);

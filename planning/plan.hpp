@@ -27,6 +27,7 @@ struct PlanRequest {
   Dispatch dispatch = Dispatch::reactive;
   std::optional<Schedule> list;                         ///< a list that is there already, instead of the schedule's
   std::vector<std::uint32_t> warmup;                    ///< per stage; empty: the schedule's own
+  std::vector<StageCaps> limits;                        ///< per stage, on top of the caps of the file; empty: none
   CapSpec activations, pending_weights;                 ///< on F - W and B - W; a list that runs in order has none
   std::optional<std::uint32_t> credits;                 ///< none: as many as the plan needs
   std::vector<OperatorTimes> times;                     ///< per chunk
@@ -41,6 +42,7 @@ struct PipelinePlan {
   std::uint32_t credits = 1;
   std::uint32_t credits_needed = 1;  ///< the fewest with which no stage ever waits for a slot
   SimulationResult forecast;
+  std::vector<OperatorTimes> times;   ///< that it was made for
   Schedule schedule;                  ///< the list; empty where there is none (reactive dispatch of a fused schedule)
   std::string made_by;                ///< schedule planned: the candidate that won
   std::vector<Candidate> candidates;  ///< schedule planned: all that were tried

@@ -1,0 +1,110 @@
+#include "actors/planner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "actors/mailbox_completions.hpp"
+#include "planning/bug.hpp"
+#include "planning/replan.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+// The times of one chunk per stage, of the slowest replica; none while a kind has not run yet.
+std::vector<OperatorTimes> times_of(const std::vector<StageProfile>& profile, std::uint32_t stages) {
+  std::vector<OperatorTimes> times(stages);
+  std::vector<bool> seen(stages, false);
+  for (const StageProfile& p : profile) {
+    if (p.forward.count == 0 || p.backward_input.count == 0 || p.backward_weight.count == 0) continue;
+    OperatorTimes& t = times[p.place.stage.value];
+    t.forward = std::max(t.forward, p.forward.median);
+    t.backward_input = std::max(t.backward_input, p.backward_input.median);
+    t.backward_weight = std::max(t.backward_weight, p.backward_weight.median);
+    seen[p.place.stage.value] = true;
+  }
+  return std::find(seen.begin(), seen.end(), false) == seen.end() ? times : std::vector<OperatorTimes>{};
+}
+
+struct PlannerState {
+  static inline const char* name = "planner";
+
+  PlannerActor::pointer self = nullptr;
+  JobRef job;
+  RecorderActor recorder;
+  PlannerWiring wiring;
+  ReplanMachine machine;
+  std::vector<PipelinePlan> present;  // per replica
+  Stream* device = nullptr;
+  std::uint64_t tickets = 0;
+  Key key;                                         // of the iteration that is running
+  std::string why;                                 // the plan under way was wanted
+  std::shared_ptr<std::vector<Replanned>> result;  // written on the device, read after its completion; none: idle
+
+  void on(PlannerWiring&& x) {
+    wiring = std::move(x);
+    device = &job->world.open_background_stream(
+        "planner", std::make_unique<MailboxCompletions<PlannerActor>>(job->world, PlannerActor{self}));
+  }
+  void on(const IterationOpened& x) {
+    key = x.key;
+    post(self, job->world, wiring.monitor, AskWindow{x.key});
+  }
+  void on(const Window& x) {
+    const auto times = times_of(x.stages, job->topology.pipeline.stages);
+    if (result || times.empty()) return;
+    const auto reason = machine.step(times);
+    if (!reason) return;
+    why = *reason;
+    result = std::make_shared<std::vector<Replanned>>();
+    device->submit({++tickets, {}, {}, [job = job, present = present, times, out = result] {
+                      for (std::size_t r = 0; r < present.size(); ++r)
+                        out->push_back(replan(job->plan.requests[r], present[r], times));
+                    }});
+  }
+  void on(const OperatorDone& x) {
+    STAGECRAFT_ASSERT(x.completion.ticket == tickets && result, "a plan came that nobody asked for");
+    device->retire(x.completion.ticket);
+    const auto plans = std::exchange(result, nullptr);
+    if (!x.completion.error.empty()) throw Bug("planning failed: " + x.completion.error);
+    const bool pays = std::any_of(plans->begin(), plans->end(), [](const Replanned& r) { return r.pays; });
+    note(fmt::format("{}: {}; {}", why, plans->front().reason,
+                     pays ? "in force from the next iteration on" : "the present plan stays"));
+    if (!pays) return;
+    for (std::size_t r = 0; r < plans->size(); ++r) {
+      PipelinePlan& plan = (*plans)[r].plan;
+      for (StagePlan& stage : plan.stages) {
+        stage.rule = present[r].stages.front().rule;
+        stage.free_weight_order = present[r].stages.front().free_weight_order;
+      }
+      present[r] = std::move(plan);
+    }
+    post(self, job->world, wiring.coordinator, PlanProposal{present});
+  }
+  void note(std::string text) {
+    tell(self, recorder,
+         Event{.kind = EventKind::planned, .at = job->world.now(), .key = key, .text = std::move(text)});
+  }
+};
+
+PlannerActor::behavior_type planner_behavior(PlannerActor::stateful_pointer<PlannerState> self, JobRef job,
+                                             RecorderActor recorder) {
+  PlannerState& s = self->state;
+  s.self = self;
+  s.job = std::move(job);
+  s.recorder = std::move(recorder);
+  s.present = s.job->plan.replicas;
+  s.machine = ReplanMachine(s.job->plan.knows_times ? s.present.front().times : std::vector<OperatorTimes>{});
+  return behavior_of(PlannerActor{}, s);
+}
+
+}  // namespace
+
+PlannerActor spawn_planner(JobRef job, RecorderActor recorder) {
+  caf::actor_system& system = job->world.system();
+  return system.spawn(planner_behavior, std::move(job), std::move(recorder));
+}
+
+}  // namespace stagecraft
