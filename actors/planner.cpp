@@ -70,9 +70,12 @@ struct PlannerState {
     const auto plans = std::exchange(result, nullptr);
     if (!x.completion.error.empty()) throw Bug("planning failed: " + x.completion.error);
     const bool pays = std::any_of(plans->begin(), plans->end(), [](const Replanned& r) { return r.pays; });
+    const bool has_room = fits(*plans);
     note(fmt::format("{}: {}; {}", why, plans->front().reason,
-                     pays ? "in force from the next iteration on" : "the present plan stays"));
-    if (!pays) return;
+                     !pays      ? "the present plan stays"
+                     : has_room ? "in force from the next iteration on"
+                                : "it needs more memory than there is, the present plan stays"));
+    if (!pays || !has_room) return;
     for (std::size_t r = 0; r < plans->size(); ++r) {
       PipelinePlan& plan = (*plans)[r].plan;
       for (StagePlan& stage : plan.stages) {
@@ -82,6 +85,16 @@ struct PlannerState {
       present[r] = std::move(plan);
     }
     post(self, job->world, wiring.coordinator, PlanProposal{present});
+  }
+  // Within the devices' memory, beside what does not change.
+  bool fits(const std::vector<Replanned>& plans) const {
+    for (const Place p : job->places()) {
+      MemoryEstimate memory = job->plan.memory[p.replica.value][p.stage.value];
+      memory.working = plans[p.replica.value].plan.forecast.peak_bytes[p.stage.value];
+      const Bytes limit = job->topology.device(p).memory;
+      if (limit.value > 0 && memory.total() > limit) return false;
+    }
+    return true;
   }
   void note(std::string text) {
     tell(self, recorder,
