@@ -41,20 +41,24 @@ bool parse_seeds(const std::string& text, SimOptions& options) {
          options.first_seed <= options.last_seed;
 }
 
-// "0-1=20ms".
-std::optional<LinkLatency> parse_link_latency(const std::string& text) {
+// "0-1=20ms". Latencies are at most what a file may say.
+LinkLatency parse_link_latency(const char* option, const std::string& text) {
+  constexpr Duration longest = std::chrono::hours(1);
   LinkLatency link;
   const std::size_t dash = text.find('-'), equals = text.find('=');
-  if (dash == std::string::npos || equals == std::string::npos || dash > equals) return std::nullopt;
   const auto stage = [](std::string_view digits, StageId& out) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out.value);
     return error == std::errc{} && end == digits.data() + digits.size();
   };
   const std::string_view view = text;
-  const auto latency = parse_duration(view.substr(equals + 1));
-  if (!latency || !stage(view.substr(0, dash), link.one) ||
-      !stage(view.substr(dash + 1, equals - dash - 1), link.other))
-    return std::nullopt;
+  const bool is_link = dash != std::string::npos && equals != std::string::npos && dash < equals &&
+                       stage(view.substr(0, dash), link.one) &&
+                       stage(view.substr(dash + 1, equals - dash - 1), link.other);
+  const auto latency = is_link ? parse_duration(view.substr(equals + 1)) : std::nullopt;
+  if (!latency)
+    throw CLI::ValidationError(option,
+                               "expected two stages and a latency with a unit, such as 0-1=20ms, got '" + text + "'");
+  if (*latency > longest) throw CLI::ValidationError(option, "expected a latency of at most 1 h, got '" + text + "'");
   link.latency = *latency;
   return link;
 }
@@ -71,13 +75,7 @@ void add_plan_verb(CLI::App& app, PlanOptions& options, int& code) {
     plan->add_option_function<std::vector<std::string>>(
             name,
             [name, &list](const std::vector<std::string>& texts) {
-              for (const std::string& given : texts) {
-                const auto link = parse_link_latency(given);
-                if (!link)
-                  throw CLI::ValidationError(name,
-                                             "expected two stages and a latency such as 0-1=20ms, got '" + given + "'");
-                list.push_back(*link);
-              }
+              for (const std::string& given : texts) list.push_back(parse_link_latency(name, given));
             },
             text)
         ->allow_extra_args(false)
@@ -90,6 +88,9 @@ void add_plan_verb(CLI::App& app, PlanOptions& options, int& code) {
   plan->add_flag("--exact", options.exact, "search for the optimum (small pipelines), and prove it where possible");
   plan->add_option("--svg", options.svg, "draw the timeline into this file");
   plan->add_option("--trace", options.trace, "write it as a Chrome trace, for Perfetto");
+  for (const char* name : {"--schedule", "--dispatch", "--warmup", "--compare", "--svg", "--trace"})
+    plan->get_option(name)->check(
+        [](const std::string& text) { return text.empty() ? "expected a value, got ''" : ""; });
   plan->callback([&options, &code] { code = plan_command(options); });
 }
 

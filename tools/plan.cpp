@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
-#include "model/job_plan.hpp"
 #include "planning/chrome_trace.hpp"
 #include "planning/draw_svg.hpp"
+#include "planning/planner.hpp"
 #include "tools/commands.hpp"
-#include "tools/open_topology.hpp"
 #include "tools/output.hpp"
+#include "tools/plan_input.hpp"
 #include "tools/plan_report.hpp"
 #include "tools/report.hpp"
 #include "transport/real_disk.hpp"
@@ -16,83 +17,101 @@ namespace stagecraft::tools {
 
 namespace {
 
-// The file with what the options say instead of it. A schedule that runs another number of chunks gets that number.
-std::optional<Topology> open(const PlanOptions& options, const std::string& schedule) {
-  FileOptions file = options.file;
-  const auto set = [&](const std::string& key, const std::string& value) { file.set.push_back(key + "=" + value); };
-  if (!options.dispatch.empty()) set("pipeline.dispatch", options.dispatch);
-  // Warm-ups of the file are those of its own schedule.
-  if (!options.warmup.empty() || !schedule.empty())
-    set("pipeline.warmup", options.warmup.empty() ? "auto" : "[" + options.warmup + "]");
-  if (schedule.empty()) return open_topology(file);
-  set("pipeline.schedule", schedule);
-  const auto kind = parse_schedule_kind(schedule);
-  const std::optional<std::uint32_t> chunks = kind ? chunks_needed(*kind) : std::nullopt;
-  if (chunks) set("pipeline.chunks", std::to_string(*chunks));
-  return open_topology(file);
-}
+using Outcome = std::variant<PlanView, PlanProblems>;
 
-// Sets the latency of every boundary between two stages, both ways. False when there is none.
-bool apply(const LinkLatency& link, PlanRequest& request) {
+// The search keeps its time: what it looks at shrinks with the number of operators in a schedule.
+constexpr std::uint64_t most_operators = 100'000, quick_operators = 6'000;
+
+std::variant<ExactResult, PlanProblems> search(const PlanRequest& request) {
   const PipelineShape& shape = request.shape;
-  bool found = false;
-  for (std::uint32_t b = 0; b + 1 < shape.total_chunks(); ++b) {
-    const StageId from = shape.stage_of({b}), to = shape.stage_of({b + 1});
-    if (from == to || std::minmax(from, to) != std::minmax(link.one, link.other)) continue;
-    found = true;
-    for (auto* links : {&request.forward_links, &request.backward_links}) {
-      if (links->empty()) links->resize(shape.total_chunks() - 1);
-      (*links)[b].latency = link.latency;
-    }
-  }
-  return found;
+  const std::uint64_t operators = std::uint64_t{3} * shape.stages * shape.micro_batches;
+  if (shape.chunks > 1)
+    return PlanProblems{
+        {fmt::format("--exact searches pipelines of one chunk per stage, this one has {}: leave --exact "
+                     "out, or take another --schedule or --set pipeline.chunks=1",
+                     shape.chunks)}};
+  if (operators > most_operators)
+    return PlanProblems{
+        {fmt::format("--exact searches schedules of at most {} operators, this one has {}: leave --exact "
+                     "out (--schedule planned), or take fewer micro-batches or stages",
+                     most_operators, operators)}};
+  const PipelineProblem problem = problem_of(request);
+  auto outcome = plan_pipeline(problem, Effort::full);
+  if (const auto* impossible = std::get_if<ImpossibleCap>(&outcome))
+    return PlanProblems{{"--exact: " + to_text(*impossible)}};
+  PlannedPipeline& planned = std::get<PlannedPipeline>(outcome);
+  const Duration makespan = planned.forecast.makespan;
+  if (makespan == planned.bound.makespan) return ExactResult{std::move(planned.schedule), makespan, makespan, true, 0};
+  ExactOptions options;
+  const std::uint64_t share = std::max<std::uint64_t>(1, operators / quick_operators);
+  options.nodes /= share;
+  options.beam_width = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, options.beam_width / share));
+  options.incumbent = std::move(planned.schedule);
+  return std::get<ExactResult>(exact_search(problem, options));
 }
 
-bool apply(const std::vector<LinkLatency>& links, std::string_view option, PlanRequest& request) {
-  for (const LinkLatency& link : links) {
-    if (apply(link, request)) continue;
-    complain("{} {}-{}: no link joins these stages; there are stages 0 to {}, name two that follow each other\n",
-             option, link.one.value, link.other.value, request.shape.stages - 1);
-    return false;
-  }
-  return true;
+// The optimum is a list. Stages run it in order, unless they were asked to do something else with it.
+PlanProblems use_exact(const PlanOptions& options, PlanInput& input, PlanView& view) {
+  auto found = search(input.assumed);
+  if (auto* problems = std::get_if<PlanProblems>(&found)) return std::move(*problems);
+  view.exact = std::get<ExactResult>(std::move(found));
+  if (options.dispatch.empty() && input.assumed.dispatch == Dispatch::reactive)
+    input.assumed.dispatch = Dispatch::in_order;
+  input.assumed.list = view.exact->schedule;
+  input.assumed.schedule = ScheduleKind::planned;  // its warm-ups are those of the list
+  input.assumed.warmup.clear();
+  return {};
 }
 
-// A schedule's list, split into B and W, on one chunk per stage: what the exact search is for.
-std::optional<ExactResult> search(const PlanRequest& request) {
-  if (request.shape.chunks > 1 || request.shape.micro_batches == 0) {
-    complain("--exact searches pipelines of one chunk per stage, this one has {}: leave it out\n",
-             request.shape.chunks);
-    return std::nullopt;
-  }
-  auto outcome = exact_search(problem_of(request));
-  if (const auto* impossible = std::get_if<ImpossibleCap>(&outcome)) {
-    complain("{}\n", to_text(*impossible));
-    return std::nullopt;
-  }
-  return std::get<ExactResult>(std::move(outcome));
-}
-
-std::optional<PlanView> view_of(const PlanOptions& options, const std::string& schedule, bool exact) {
-  const auto topology = open(options, schedule);
-  if (!topology) return std::nullopt;
-  const JobPlan job = plan_job(*topology);
-  PlanRequest real = job.requests.front();
-  if (!apply(options.delays, "--delay", real)) return std::nullopt;
-  PlanRequest assumed = real;
-  if (!apply(options.assumed, "--assume", assumed)) return std::nullopt;
+Outcome view_of(const PlanOptions& options, PlanInputs& inputs, const ScheduleChoice& choice, bool exact) {
+  auto read = inputs.read(choice);
+  if (auto* problems = std::get_if<PlanProblems>(&read)) return std::move(*problems);
+  PlanInput& input = std::get<PlanInput>(read);
   PlanView view;
+  view.name = exact ? "exact" : std::string(name_of(input.topology.pipeline.schedule));
+  view.replicas = input.topology.pipeline.replicas;
   if (exact) {
-    view.exact = search(assumed);
-    if (!view.exact) return std::nullopt;
-    assumed.list = view.exact->schedule;
+    PlanProblems problems = use_exact(options, input, view);
+    if (!problems.lines.empty()) return problems;
   }
-  view.name = exact ? "exact" : std::string(name_of(topology->pipeline.schedule));
-  view.dispatch = topology->pipeline.dispatch;
-  view.shape = real.shape;
-  view.priced = price(assumed, real);
-  view.differs = assumed.forward_links != real.forward_links || assumed.backward_links != real.backward_links;
+  view.dispatch = input.assumed.dispatch;
+  view.shape = input.real.shape;
+  view.differs = input.assumed.forward_links != input.real.forward_links ||
+                 input.assumed.backward_links != input.real.backward_links;
+  view.priced = price(input.assumed, input.real);
+  std::vector<std::string>& notes = view.priced.plan.notes;
+  if (view.dispatch == Dispatch::reactive && (exact || input.assumed.schedule == ScheduleKind::planned))
+    notes.emplace_back(
+        "reactive stages run no list: of the planned one they keep what it holds, as caps; "
+        "--dispatch follow or static runs the list");
+  if (!exact) notes.insert(notes.end(), input.notes.begin(), input.notes.end());
   return view;
+}
+
+bool is_same_file(const std::string& one, const std::string& other) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::equivalent(one, other, error) && !error) return true;
+  const fs::path here = fs::weakly_canonical(one, error), there = fs::weakly_canonical(other, error);
+  return !error && here == there;
+}
+
+// What is wrong with the names, before anything is planned.
+PlanProblems name_problems(const PlanOptions& options) {
+  PlanProblems problems;
+  for (const auto& [option, file] : {std::pair{"--svg", options.svg}, {"--trace", options.trace}})
+    if (!file.empty() && is_same_file(file, options.file.file))
+      problems.lines.push_back(
+          fmt::format("{} {}: this is the topology file, which would be lost: name another file", option, file));
+  if (!options.svg.empty() && !options.trace.empty() && is_same_file(options.svg, options.trace))
+    problems.lines.push_back(
+        fmt::format("--svg and --trace both name {}, and one would replace the other: name two files", options.svg));
+  return problems;
+}
+
+int refuse(const PlanProblems& problems) {
+  for (const std::string& line : problems.lines) complain("{}\n", line);
+  return bad_input;
 }
 
 bool write(const std::string& file, const std::string& text) {
@@ -102,27 +121,41 @@ bool write(const std::string& file, const std::string& text) {
   return !error;
 }
 
+// The picture and the trace, where they were asked for.
+bool write_files(const PlanOptions& options, const PlanView& view) {
+  const SimulationResult& result = view.priced.result;
+  const std::string title = fmt::format("{}: {}, {} dispatch, {}", options.file.file, view.name, name_of(view.dispatch),
+                                        format(result.makespan));
+  if (!options.svg.empty() && !write(options.svg, draw_svg(result.timeline, {title}))) return false;
+  return options.trace.empty() || write(options.trace, to_chrome_trace(view.shape, result));
+}
+
 }  // namespace
 
 int plan_command(const PlanOptions& options) {
-  const auto view = view_of(options, options.schedule, options.exact);
-  if (!view) return bad_input;
-  std::vector<PlanView> compared;
+  if (const PlanProblems problems = name_problems(options); !problems.lines.empty()) return refuse(problems);
+  PlanInputs inputs(options);
+  auto outcome = view_of(options, inputs, {"--schedule", options.schedule}, options.exact);
+  if (const auto* problems = std::get_if<PlanProblems>(&outcome)) return refuse(*problems);
+  const PlanView& view = std::get<PlanView>(outcome);
+  std::vector<ComparedPlan> compared;
   for (const std::string& name : options.compare) {
-    auto other = view_of(options, name, false);
-    if (!other) return bad_input;
-    compared.push_back(std::move(*other));
+    auto other = view_of(options, inputs, {"--compare", name}, false);
+    const auto* problems = std::get_if<PlanProblems>(&other);
+    if (problems && !parse_schedule_kind(name)) return refuse(*problems);
+    compared.push_back({name, {}, {}});
+    if (problems) {
+      compared.back().problems = problems->lines;
+    } else {
+      compared.back().view = std::get<PlanView>(std::move(other));
+    }
   }
-  const SimulationResult& result = view->priced.result;
-  const std::string title = fmt::format("{}: {}, {} dispatch, {}", options.file.file, view->name,
-                                        name_of(view->dispatch), format(result.makespan));
-  if (!options.svg.empty() && !write(options.svg, draw_svg(result.timeline, {title}))) return bad_input;
-  if (!options.trace.empty() && !write(options.trace, to_chrome_trace(view->shape, result))) return bad_input;
+  if (!write_files(options, view)) return bad_input;
   if (options.file.json) {
-    say("{}\n", plan_json(*view, compared));
+    say("{}\n", plan_json(view, compared));
   } else {
-    say("{}", plan_text(*view, terminal_width()));
-    if (!compared.empty()) say("{}", comparison_text(compared));
+    say("{}", plan_text(view, terminal_width()));
+    if (!compared.empty()) say("{}", comparison_text(view, compared));
   }
   return done;
 }

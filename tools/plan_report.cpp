@@ -28,6 +28,7 @@ std::string head(const PlanView& view) {
   const PricedPlan& priced = view.priced;
   std::string out = fmt::format("schedule {}, {} dispatch", view.name, name_of(view.dispatch));
   if (!priced.plan.made_by.empty()) out += fmt::format(": {}", priced.plan.made_by);
+  if (view.replicas > 1) out += fmt::format("; replica 0 of {}", view.replicas);
   out += fmt::format("\n  iteration    {}\n", format(priced.result.makespan));
   if (view.differs) out += fmt::format("  as planned   {}\n", format(priced.plan.forecast.makespan));
   out += fmt::format("  lower bound  {}; gap {}\n", to_text(priced.bound), percent(gap(priced)));
@@ -55,8 +56,7 @@ std::string stage_table(const PricedPlan& priced) {
 
 std::string budget_text(const PricedPlan& priced, const std::optional<Duration>& budget) {
   if (!priced.has_budgets) return "-";
-  return budget ? fmt::format("{}{}", budget->count() < 0 ? "-" : "", format(Duration(std::abs(budget->count()))))
-                : "any";
+  return budget ? format(*budget) : "any";
 }
 
 std::string link_table(const PricedPlan& priced) {
@@ -121,6 +121,7 @@ Json view_json(const PlanView& view) {
   Json j;
   j["schedule"] = view.name;
   j["dispatch"] = name_of(view.dispatch);
+  j["replicas"] = view.replicas;
   j["made_by"] = priced.plan.made_by;
   j["iteration_ms"] = ms(priced.result.makespan);
   j["planned_ms"] = ms(priced.plan.forecast.makespan);
@@ -150,6 +151,27 @@ Json view_json(const PlanView& view) {
   return j;
 }
 
+// The row of one plan: peaks of the stage that holds most.
+std::vector<std::string> comparison_row(const PlanView& view, std::string_view mark) {
+  StagePeaks most;
+  Bytes bytes;
+  for (const StagePrice& stage : view.priced.stages) {
+    most.activations = std::max(most.activations, stage.peaks.activations);
+    most.pending_weights = std::max(most.pending_weights, stage.peaks.pending_weights);
+    most.held = std::max(most.held, stage.peaks.held);
+    bytes = std::max(bytes, stage.peak_bytes);
+  }
+  return {fmt::format("{}{}", view.name, mark),
+          std::string(name_of(view.dispatch)),
+          format(view.priced.result.makespan),
+          percent(gap(view.priced)),
+          percent(view.priced.idle),
+          std::to_string(most.activations),
+          std::to_string(most.pending_weights),
+          std::to_string(most.held),
+          bytes.value > 0 ? format(bytes) : "-"};
+}
+
 }  // namespace
 
 std::string plan_text(const PlanView& view, std::size_t width) {
@@ -158,29 +180,28 @@ std::string plan_text(const PlanView& view, std::size_t width) {
          to_text(view.priced.waits) + candidate_table(view.priced);
 }
 
-std::string comparison_text(const std::vector<PlanView>& views) {
+std::string comparison_text(const PlanView& view, const std::vector<ComparedPlan>& compared) {
   Table table({"schedule", "dispatch", "iteration", "gap", "idle", "peak F-B", "peak B-W", "peak F-W", "memory"});
-  for (const PlanView& view : views) {
-    StagePeaks most;
-    Bytes bytes;
-    for (const StagePrice& stage : view.priced.stages) {
-      most.activations = std::max(most.activations, stage.peaks.activations);
-      most.pending_weights = std::max(most.pending_weights, stage.peaks.pending_weights);
-      most.held = std::max(most.held, stage.peaks.held);
-      bytes = std::max(bytes, stage.peak_bytes);
+  table.add(comparison_row(view, " (above)"));
+  std::string reasons;
+  for (const ComparedPlan& other : compared) {
+    if (other.view) {
+      table.add(comparison_row(*other.view, ""));
+      continue;
     }
-    table.add({view.name, std::string(name_of(view.dispatch)), format(view.priced.result.makespan),
-               percent(gap(view.priced)), percent(view.priced.idle), std::to_string(most.activations),
-               std::to_string(most.pending_weights), std::to_string(most.held), bytes.value > 0 ? format(bytes) : "-"});
+    table.add({other.name, "-", "can't run", "-", "-", "-", "-", "-", "-"});
+    for (const std::string& problem : other.problems) reasons += fmt::format("  {}: {}\n", other.name, problem);
   }
-  return "\n" + table.text();
+  return "\n" + table.text() + reasons;
 }
 
-std::string plan_json(const PlanView& view, const std::vector<PlanView>& compared) {
+std::string plan_json(const PlanView& view, const std::vector<ComparedPlan>& compared) {
   Json j = view_json(view);
   if (!compared.empty()) {
     j["compared"] = Json::array();
-    for (const PlanView& other : compared) j["compared"].push_back(view_json(other));
+    for (const ComparedPlan& other : compared)
+      j["compared"].push_back(other.view ? view_json(*other.view)
+                                         : Json{{"schedule", other.name}, {"problems", other.problems}});
   }
   return j.dump();
 }
