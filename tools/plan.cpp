@@ -92,7 +92,8 @@ bool is_same_file(const std::string& one, const std::string& other) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (fs::equivalent(one, other, error) && !error) return true;
-  const fs::path here = fs::weakly_canonical(one, error), there = fs::weakly_canonical(other, error);
+  const fs::path here = fs::weakly_canonical(fs::absolute(one), error),
+                 there = fs::weakly_canonical(fs::absolute(other), error);
   return !error && here == there;
 }
 
