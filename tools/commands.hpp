@@ -58,6 +58,7 @@ struct PlanOptions {
   std::vector<LinkLatency> assumed;        ///< what the planner believes of them; none: the same
   std::vector<std::string> compare;        ///< schedules to plan as well
   bool exact = false;                      ///< search for the optimum
+  std::string list;                        ///< a file with a list of one's own; empty: none
   std::string svg, trace;                  ///< files to be written; empty: none
 };
 

@@ -85,10 +85,14 @@ void add_plan_verb(CLI::App& app, PlanOptions& options, int& code) {
   links("--delay", options.delays, "what a link really takes, each way, e.g. 0-1=20ms; may be repeated");
   links("--assume", options.assumed, "what the planner believes it takes (default: what it really takes)");
   plan->add_option("--compare", options.compare, "schedules to plan as well, e.g. 1f1b,zb-h2,planned")->delimiter(',');
-  plan->add_flag("--exact", options.exact, "search for the optimum (small pipelines), and prove it where possible");
+  CLI::Option* exact =
+      plan->add_flag("--exact", options.exact, "search for the optimum (small pipelines), and prove it where possible");
+  plan->add_option("--list", options.list,
+                   "a list of your own: a file with a line of operators such as 0F0 0B0 0W0 per stage")
+      ->excludes(exact);
   plan->add_option("--svg", options.svg, "draw the timeline into this file");
   plan->add_option("--trace", options.trace, "write it as a Chrome trace, for Perfetto");
-  for (const char* name : {"--schedule", "--dispatch", "--warmup", "--compare", "--svg", "--trace"})
+  for (const char* name : {"--schedule", "--dispatch", "--warmup", "--compare", "--list", "--svg", "--trace"})
     plan->get_option(name)->check(
         [](const std::string& text) { return text.empty() ? "expected a value, got ''" : ""; });
   plan->callback([&options, &code] { code = plan_command(options); });

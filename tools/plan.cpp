@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "planning/chrome_trace.hpp"
 #include "planning/draw_svg.hpp"
 #include "planning/planner.hpp"
+#include "planning/replay.hpp"
+#include "planning/validate.hpp"
 #include "tools/commands.hpp"
 #include "tools/output.hpp"
 #include "tools/plan_input.hpp"
@@ -63,7 +66,50 @@ PlanProblems use_exact(const PlanOptions& options, PlanInput& input, PlanView& v
   return {};
 }
 
-Outcome view_of(const PlanOptions& options, PlanInputs& inputs, const ScheduleChoice& choice, bool exact) {
+// A list from a file, or what is wrong with it.
+std::variant<Schedule, PlanProblems> read_list(const PlanOptions& options, const PlanRequest& request) {
+  RealDisk disk;
+  const auto text = disk.read(options.list);
+  if (!text) return PlanProblems{{text.error().text()}};
+  const auto schedule = parse_schedule(text.value());
+  if (!schedule) {
+    std::istringstream lines(text.value());
+    std::string line, word;
+    for (std::size_t number = 1; std::getline(lines, line); ++number)
+      for (std::istringstream words(line); words >> word;)
+        if (!parse_operator(word))
+          return PlanProblems{
+              {fmt::format("{}:{}: expected an operator, chunk, kind and micro-batch such as 2F0, 2B0, "
+                           "2W0 or 2X0, got '{}'",
+                           options.list, number, word)}};
+  }
+  PlanProblems problems;
+  const PipelineProblem problem = problem_of(request);
+  bool blocked = false;
+  for (const ScheduleFault& fault : validate(problem, *schedule, request.credits)) {
+    problems.lines.push_back(fmt::format("{}: {}", options.list, fault.text));
+    blocked |= fault.kind == ScheduleFault::Kind::blocked;
+  }
+  if (blocked) problems.lines.push_back(draw_blocked(problem, *schedule, replay(problem, *schedule)));
+  if (!problems.lines.empty()) return problems;
+  return *schedule;
+}
+
+// Stages run it in order, unless they were asked to do something else with it.
+PlanProblems use_list(const PlanOptions& options, PlanInput& input) {
+  auto list = read_list(options, input.assumed);
+  if (auto* problems = std::get_if<PlanProblems>(&list)) return std::move(*problems);
+  if (options.dispatch.empty() && input.assumed.dispatch == Dispatch::reactive)
+    input.assumed.dispatch = Dispatch::in_order;
+  input.assumed.list = std::get<Schedule>(std::move(list));
+  input.assumed.warmup.clear();
+  return {};
+}
+
+enum class Source : std::uint8_t { schedule, exact, list };
+
+Outcome view_of(const PlanOptions& options, PlanInputs& inputs, const ScheduleChoice& choice, Source source) {
+  const bool exact = source == Source::exact;
   auto read = inputs.read(choice);
   if (auto* problems = std::get_if<PlanProblems>(&read)) return std::move(*problems);
   PlanInput& input = std::get<PlanInput>(read);
@@ -73,6 +119,11 @@ Outcome view_of(const PlanOptions& options, PlanInputs& inputs, const ScheduleCh
   if (exact) {
     PlanProblems problems = use_exact(options, input, view);
     if (!problems.lines.empty()) return problems;
+  }
+  if (source == Source::list) {
+    PlanProblems problems = use_list(options, input);
+    if (!problems.lines.empty()) return problems;
+    view.name = options.list;
   }
   view.dispatch = input.assumed.dispatch;
   view.shape = input.real.shape;
@@ -136,12 +187,15 @@ bool write_files(const PlanOptions& options, const PlanView& view) {
 int plan_command(const PlanOptions& options) {
   if (const PlanProblems problems = name_problems(options); !problems.lines.empty()) return refuse(problems);
   PlanInputs inputs(options);
-  auto outcome = view_of(options, inputs, {"--schedule", options.schedule}, options.exact);
+  auto outcome = view_of(options, inputs, {"--schedule", options.schedule},
+                         options.exact           ? Source::exact
+                         : !options.list.empty() ? Source::list
+                                                 : Source::schedule);
   if (const auto* problems = std::get_if<PlanProblems>(&outcome)) return refuse(*problems);
   const PlanView& view = std::get<PlanView>(outcome);
   std::vector<ComparedPlan> compared;
   for (const std::string& name : options.compare) {
-    auto other = view_of(options, inputs, {"--compare", name}, false);
+    auto other = view_of(options, inputs, {"--compare", name}, Source::schedule);
     const auto* problems = std::get_if<PlanProblems>(&other);
     if (problems && !parse_schedule_kind(name)) return refuse(*problems);
     compared.push_back({name, {}, {}});

@@ -274,6 +274,40 @@ TEST(PlanRefuses, iterations_beyond_all_numbers) {
                  {"fewer micro-batches"});
 }
 
+std::string list_file(const std::string& text) {
+  std::ofstream(temporary("list")) << text;
+  return "--list " + temporary("list") + " ";
+}
+
+TEST(PlanList, a_list_of_ones_own_takes_what_the_plan_that_it_comes_from_took) {
+  const Json planned = plan_json("--schedule zb-h1 --dispatch static");
+  std::string list;
+  for (const Json& stage : planned["stages"]) list += stage["operators"].get<std::string>() + "\n";
+  const Json own = plan_json(list_file(list));
+  EXPECT_EQ(own["iteration_ms"], planned["iteration_ms"]);
+  EXPECT_EQ(per_stage(own, "warmup"), per_stage(planned, "warmup"));
+  EXPECT_EQ(own["dispatch"], "static");
+  EXPECT_EQ(plan_json(list_file(list) + "--dispatch follow")["dispatch"], "follow");
+}
+
+TEST(PlanList, one_that_can_not_proceed_is_drawn_with_what_each_stage_waits_for) {
+  const std::string two =
+      "--set pipeline.stages=2 --set training.micro_batches=4 --set pipeline.warmup=auto "
+      "--set model.layers=2 ";
+  const Ran ran = plan(two + list_file("0F0 0B0 0W0 0F1 0B1 0W1 0F2 0B2 0W2 0F3 0B3 0W3\n"
+                                       "1F0 1F1 1B0 1W0 1B1 1W1 1F2 1B2 1W2 1F3 1B3 1W3\n"));
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_TRUE(has(ran, "stage 0 | 0F0 > 0B0 waits for its gradient from chunk 1")) << ran.output;
+  EXPECT_TRUE(has(ran, "stage 1 | 1F0 > 1F1 waits for its input from chunk 0")) << ran.output;
+}
+
+TEST(PlanList, wrong_words_and_lists_that_lack_something_are_named) {
+  expect_refused(list_file("0F0 0Q0\n"), {"list:1", "'0Q0'", "2F0"});
+  expect_refused(list_file("0F0\n1F0\n2F0\n3F0\n"), {"stage 0", "0B0"});
+  expect_refused("--list /no/such/list", {"/no/such/list"});
+  expect_refused(list_file("0F0\n") + "--exact", {"--exact"});
+}
+
 TEST(PlanExact, is_for_one_chunk_and_not_too_many_operators) {
   expect_refused("--exact --schedule zb-v", {"--exact", "one chunk"});
   const Ran ran = plan("--exact --set training.micro_batches=10000");
