@@ -39,13 +39,13 @@ bool is_address(std::string_view text) {
 
 CostTable read_costs(const Value& value, Report& report) {
   Section costs(value, report);
-  const Range<Duration> time{.low = 0ns, .high = 1h};
+  const Range<Duration> time{.low = 0ns, .high = 1h}, operator_time{.low = 1ns, .high = 1h};
   const Range<Bytes> size{.low = {0}, .high = {pebibyte}};
   CostTable table;
   table.per_layer = costs.choice<bool>("per", {{"stage", false}, {"layer", true}}, false).value;
-  table.forward = costs.duration("forward", time).value;
-  table.backward_input = costs.duration("backward_input", time).value;
-  table.backward_weight = costs.duration("backward_weight", time).value;
+  table.forward = costs.duration("forward", operator_time).value;
+  table.backward_input = costs.duration("backward_input", operator_time).value;
+  table.backward_weight = costs.duration("backward_weight", operator_time).value;
   table.reduce = costs.duration("reduce", time, 0ns).value;
   table.step = costs.duration("step", time, 0ns).value;
   table.activation = costs.bytes("activation", size, Bytes{}).value;

@@ -244,6 +244,12 @@ TEST(Topology, kernels_of_a_library_earn_a_warning_about_the_bits) {
 TEST(Topology, costs_on_a_cpu_device_are_refused) {
   expect_refused(with(cpu_file, "memory: 2GiB", "memory: 2GiB, costs: { forward: 1ms }"), "t.yaml:18:52: SC0222");
 }
+TEST(Topology, an_operator_that_takes_no_time_less_or_more_than_an_hour_is_refused) {
+  for (const char* time : {"0ms", "0", "-1ms", ".nan", "nanms", "1e30s", "99999999h"})
+    expect_refused(with(emulated_file, "backward_input: 10ms", std::string("backward_input: ") + time),
+                   "t.yaml:12:48: SC01", {"costs.backward_input", "1 h"});
+}
+
 TEST(Topology, an_emulated_device_needs_its_costs) {
   expect_refused(
       with(emulated_file, "        costs: { forward: 10ms, backward_input: 10ms, backward_weight: 10ms }\n", ""),
