@@ -76,8 +76,8 @@ double all_work(const Topology& topology, const PlanOptions& options) {
   }
   for (const auto* links : {&options.delays, &options.assumed})
     for (const LinkLatency& link : *links) work += 2 * pipeline.chunks * seconds(link.latency);
-  const std::uint32_t replicas = pipeline.replicas;
-  return work * ((topology.training.micro_batches + replicas - 1) / replicas);
+  const std::uint32_t micro_batches = (topology.training.micro_batches + pipeline.replicas - 1) / pipeline.replicas;
+  return work * micro_batches;
 }
 
 }  // namespace
