@@ -20,6 +20,12 @@ void LinkMachine::offer(MicroBatch micro_batch, std::vector<MicroBatch>& go) {
                     micro_batch.value);
   STAGECRAFT_ASSERT(!offered_[index], "micro-batch {} was offered twice", micro_batch.value);
   offered_[index] = true;
+  if (waiting_ == 0 && free_ > 1) {  // nobody has to wait for anybody
+    had_[index] = true;
+    --free_;
+    go.push_back(micro_batch);
+    return;
+  }
   queue_.insert(index);
   ++waiting_;
   dispatch(go);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <tuple>
 
 #include "planning/bug.hpp"
+#include "planning/event_heap.hpp"
 #include "planning/link_machine.hpp"
 #include "planning/link_server.hpp"
 #include "planning/random.hpp"
@@ -103,8 +103,7 @@ class Simulation {
     event.order =
         in_.disturbance.eager ? static_cast<std::uint32_t>(keyed(in_.disturbance.seed, sequence_)) : sequence_;
     ++sequence_;
-    queue_.push_back(event);
-    std::push_heap(queue_.begin(), queue_.end(), std::greater<>{});
+    queue_.push(event);
   }
   // An input, or word of one. A busy stage has no use for it before its device is free, and no event is cheaper than
   // one.
@@ -126,11 +125,8 @@ class Simulation {
     inbox.resize(kept);
   }
   Event pop() {
-    std::pop_heap(queue_.begin(), queue_.end(), std::greater<>{});
-    const Event event = queue_.back();
-    queue_.pop_back();
     ++result_.events;
-    return event;
+    return queue_.pop();
   }
   Duration draw(Duration most) {
     return most.count() == 0 ? most : Duration(draws_.below(static_cast<std::uint64_t>(most.count()) + 1));
@@ -271,7 +267,7 @@ class Simulation {
   std::vector<Lane> forward_, backward_;
   // Nothing depends on when a busy stage hears of its inputs: neither the order of events nor bytes are looked at.
   const bool is_lazy_ = !in_.disturbance.eager && in_.bytes.empty();
-  std::vector<Event> queue_;               // a heap
+  EventHeap<Event> queue_;
   std::vector<bool> running_;              // per stage
   std::vector<std::vector<Event>> inbox_;  // per stage, of those that run
   std::vector<std::uint64_t> armed_;       // one bit per stage

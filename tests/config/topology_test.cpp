@@ -247,7 +247,7 @@ TEST(Topology, costs_on_a_cpu_device_are_refused) {
 TEST(Topology, an_operator_that_takes_no_time_less_or_more_than_an_hour_is_refused) {
   for (const char* time : {"0ms", "0", "-1ms", ".nan", "nanms", "1e30s", "99999999h"})
     expect_refused(with(emulated_file, "backward_input: 10ms", std::string("backward_input: ") + time),
-                   "t.yaml:12:48: SC01", {"costs.backward_input", "1 h"});
+                   "t.yaml:12:49: SC0120", {"costs.backward_input", "1 h"});
 }
 
 TEST(Topology, an_emulated_device_needs_its_costs) {
