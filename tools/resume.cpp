@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "model/checkpoint/checkpoint_folder.hpp"
 #include "tools/output.hpp"
@@ -98,6 +99,15 @@ std::variant<std::uint32_t, ExitCode> choose_start(Disk& disk, const Topology& t
         "{}: '{}' holds the state after iteration {}, and job.iterations is {}: nothing is left to do; raise it to "
         "train on\n",
         topology.file, run.resume_from, found.iteration, topology.job.iterations);
+    // Scripts get their one object also from a run that has nothing to do.
+    if (options.file.json)
+      say("{}\n", nlohmann::ordered_json{{"job", topology.job.name},
+                                         {"ending", "done"},
+                                         {"reason", "nothing is left to do"},
+                                         {"resumed_from", run.resume_from},
+                                         {"start_iteration", found.iteration},
+                                         {"iterations", 0}}
+                      .dump());
     return done;
   }
   note_changes(found.optimizer, topology.training.optimizer);

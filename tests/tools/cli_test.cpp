@@ -117,8 +117,7 @@ TEST(Command, sim_keeps_a_trace_when_asked) {
 }
 
 TEST(Command, run_json_has_every_field_and_keeps_trace_log_and_record) {
-  const Ran ran =
-      run("run " + example("worked-example.yaml") + " --json --set job.iterations=3", "2>/dev/null");
+  const Ran ran = run("run " + example("worked-example.yaml") + " --json --set job.iterations=3", "2>/dev/null");
   ASSERT_EQ(ran.code, 0) << ran.output;
   const Json j = Json::parse(ran.output);
   for (const char* field :

@@ -52,9 +52,7 @@ inline Ran run(const std::string& arguments, const std::string& streams = "2>&1"
 }
 
 inline std::string example(const std::string& name) { return std::string(STAGECRAFT_SOURCE_DIR) + "/examples/" + name; }
-inline std::string temporary(const std::string& name) {
-  return (std::filesystem::current_path() / name).string();
-}
+inline std::string temporary(const std::string& name) { return (std::filesystem::current_path() / name).string(); }
 inline bool has(const Ran& ran, const std::string& text) { return ran.output.find(text) != std::string::npos; }
 
 }  // namespace stagecraft::test

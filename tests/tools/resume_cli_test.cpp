@@ -194,6 +194,10 @@ TEST_F(ResumeCommand, what_cannot_be_continued_is_named_and_nothing_is_lost) {
   const Ran done = in_folder("run job.yaml --resume");
   EXPECT_EQ(done.code, 0);
   EXPECT_TRUE(has(done, "nothing is left to do")) << done.output;
+  const Json nothing = result("--resume");
+  EXPECT_EQ(nothing["ending"], "done");
+  EXPECT_EQ(nothing["iterations"], 0);
+  EXPECT_EQ(nothing["start_iteration"], 30);
   std::ofstream(folder + "/checkpoints/small/step-00000030/model.safetensors", std::ios::app) << "x";
   const Ran older = in_folder("run job.yaml --resume --set job.iterations=31");
   EXPECT_EQ(older.code, 0) << older.output;
