@@ -172,6 +172,7 @@ class Simulation {
       }
     }
   }
+  template <class StageEvent>
   void tell(StageId stage, const StageEvent& event) {
     effects_.clear();
     stages_[stage.value].step(event, now_, effects_);

@@ -35,11 +35,6 @@ StageMachine::StageMachine(StagePlan plan)
   lacking_.assign(plan_.micro_batches, static_cast<std::uint32_t>(plan_.chunks.size()));
 }
 
-void StageMachine::step(const StageEvent& event, Duration now, std::vector<StageEffect>& effects) {
-  now_ = now;
-  std::visit([&](const auto& e) { on(e, effects); }, event);
-}
-
 std::size_t StageMachine::local(ChunkId chunk) const {
   std::size_t index = 0;
   while (index < plan_.chunks.size() && plan_.chunks[index] != chunk) ++index;

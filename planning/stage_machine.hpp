@@ -134,10 +134,14 @@ class StageMachine {
   explicit StageMachine(StagePlan plan);
 
   /// Appends to `effects`. `now`: since the iteration began; only follow looks at it.
-  void step(const StageEvent& event, Duration now, std::vector<StageEffect>& effects);
+  template <class Event>
+  void step(const Event& event, Duration now, std::vector<StageEffect>& effects) {
+    now_ = now;
+    on(event, effects);
+  }
   std::vector<StageEffect> step(const StageEvent& event, Duration now = {}) {
     std::vector<StageEffect> effects;
-    step(event, now, effects);
+    std::visit([&](const auto& e) { step(e, now, effects); }, event);
     return effects;
   }
 
