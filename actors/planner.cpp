@@ -36,6 +36,7 @@ struct PlannerState {
   RecorderActor recorder;
   PlannerWiring wiring;
   ReplanMachine machine;
+  std::vector<PlanRequest> requests;  // per replica, within the limits of the first plan
   std::vector<PipelinePlan> present;  // per replica
   Stream* device = nullptr;
   std::uint64_t tickets = 0;
@@ -59,9 +60,9 @@ struct PlannerState {
     if (!reason) return;
     why = *reason;
     result = std::make_shared<std::vector<Replanned>>();
-    device->submit({++tickets, {}, {}, [job = job, present = present, times, out = result] {
+    device->submit({++tickets, {}, {}, [requests = requests, present = present, times, out = result] {
                       for (std::size_t r = 0; r < present.size(); ++r)
-                        out->push_back(replan(job->plan.requests[r], present[r], times));
+                        out->push_back(replan(requests[r], present[r], times));
                     }});
   }
   void on(const OperatorDone& x) {
@@ -109,6 +110,8 @@ PlannerActor::behavior_type planner_behavior(PlannerActor::stateful_pointer<Plan
   s.job = std::move(job);
   s.recorder = std::move(recorder);
   s.present = s.job->plan.replicas;
+  s.requests = s.job->plan.requests;
+  for (std::size_t r = 0; r < s.requests.size(); ++r) s.requests[r].limits = limits_of(s.present[r]);
   s.machine = ReplanMachine(s.job->plan.knows_times ? s.present.front().times : std::vector<OperatorTimes>{});
   return behavior_of(PlannerActor{}, s);
 }

@@ -4,6 +4,7 @@
 
 #include "planning/bug.hpp"
 #include "planning/follow.hpp"
+#include "planning/forecast.hpp"
 #include "planning/planner.hpp"
 #include "planning/replay.hpp"
 
@@ -134,19 +135,6 @@ void note_raised_caps(const PlanRequest& request, PipelinePlan& plan) {
   };
   note(request.activations, "activations", &StageCaps::held);
   note(request.pending_weights, "pending_weights", &StageCaps::pending_weights);
-}
-
-SimulationResult forecast(const PlanRequest& request, const std::vector<StagePlan>& plans, std::uint32_t credits) {
-  SimulationInput input;
-  input.shape = request.shape;
-  input.plans = plans;
-  input.times = request.times;
-  input.forward_links = request.forward_links;
-  input.backward_links = request.backward_links;
-  input.bytes = request.bytes;
-  input.buffers = request.buffers;
-  input.credits = credits;
-  return simulate(input);
 }
 
 // Few credits (at least 2, so that one tensor can travel while another waits) that cost no time: the fewest, unless

@@ -94,12 +94,12 @@ Duration round_trip(const PipelineProblem& problem, std::uint32_t stage) {
   return trip;
 }
 
-// How many forwards a stage can run in this time, and the one before it.
-std::uint32_t forwards_until(const PipelineProblem& problem, std::uint32_t stage, Duration time) {
+// One forward, and as many as fit into the round trip when a stage takes `step` for each micro-batch.
+std::uint32_t forwards_of_trip(const PipelineProblem& problem, std::uint32_t stage, Duration step) {
   const std::uint32_t n = std::max(problem.shape.micro_batches, 1U);
-  const Duration step = problem.times[stage].forward + problem.times[stage].backward_input;
   if (step.count() == 0) return 1;
-  return static_cast<std::uint32_t>(std::min<std::int64_t>(n, 1 + (time + step - Duration{1}) / step));
+  const std::int64_t fit = (round_trip(problem, stage) + step - Duration{1}) / step;
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(n, 1 + fit));
 }
 
 struct NamedWarmup {
@@ -114,13 +114,9 @@ std::vector<NamedWarmup> warmups(const PipelineProblem& problem) {
   for (std::uint32_t s = 0; s < p; ++s) {
     h1.push_back(p - s);
     h2.push_back(2 * (p - 1 - s) + 1);
-    const auto fill = [&](Duration step) {
-      const std::int64_t count = step.count() > 0 ? (round_trip(problem, s) + step - Duration{1}) / step : 0;
-      return static_cast<std::uint32_t>(std::min<std::int64_t>(n, 1 + count));
-    };
     const OperatorTimes& t = problem.times[s];
-    trip.push_back(fill(t.forward + t.backward_input));
-    long_trip.push_back(fill(t.sum()));
+    trip.push_back(forwards_of_trip(problem, s, t.forward + t.backward_input));
+    long_trip.push_back(forwards_of_trip(problem, s, t.sum()));
   }
   std::vector<NamedWarmup> result;
   std::set<std::vector<std::uint32_t>> seen;
@@ -146,7 +142,8 @@ Schedule closed_form(const PipelineProblem& problem) {
     const std::uint32_t held = caps.held.value_or(n), pending = caps.pending_weights.value_or(n);
     const std::uint32_t lag = caps.held ? n : static_cast<std::uint32_t>(2 * s);  // with room, W fills the wait for B
     const auto even = static_cast<std::uint32_t>(std::max<std::int64_t>(spread[s], 1));
-    const std::uint32_t trip = most < 2 * p - 1 ? 0 : forwards_until(problem, s, round_trip(problem, s));
+    const OperatorTimes& t = problem.times[s];
+    const std::uint32_t trip = most < 2 * p - 1 ? 0 : forwards_of_trip(problem, s, t.forward + t.backward_input);
     const std::uint32_t warmup = std::min({std::max(even, trip), n, held, caps.activations.value_or(n)});
     auto& order = schedule.operators.emplace_back();
     std::uint32_t f = 0, b = 0, w = 0;
@@ -262,7 +259,7 @@ void search(const PipelineProblem& problem, Contest& contest, const LowerBound& 
     contest.enter(found->proven ? "exact search" : "exact search, cut short", found->schedule);
 }
 
-// The mean makespan when the schedule is followed and one link is slower than planned, by an operator or by two.
+// The makespans, summed, when the schedule is followed and one link is slower than planned, by an operator or by two.
 Duration under_slow_links(const PipelineProblem& problem, const Entry& entry) {
   SimulationInput input = simulation_of(problem, follow_plans(problem, entry.schedule, entry.result));
   Duration sum{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planning/delay.hpp"
+#include "planning/forecast.hpp"
 
 namespace stagecraft {
 
@@ -61,19 +62,6 @@ void add_budgets(const PlanRequest& real, PricedPlan& priced) {
   }
 }
 
-SimulationResult run(const PipelinePlan& plan, const PlanRequest& real) {
-  SimulationInput input;
-  input.shape = real.shape;
-  input.plans = plan.stages;
-  input.times = real.times;
-  input.forward_links = real.forward_links;
-  input.backward_links = real.backward_links;
-  input.credits = plan.credits;
-  input.bytes = real.bytes;
-  input.buffers = real.buffers;
-  return simulate(input);
-}
-
 bool is_fused(const SimulationResult& result) {
   return std::any_of(result.timeline.begin(), result.timeline.end(),
                      [](const TimedOperator& timed) { return timed.op.kind == OperatorKind::backward; });
@@ -84,7 +72,7 @@ bool is_fused(const SimulationResult& result) {
 PricedPlan price(const PlanRequest& assumed, const PlanRequest& real) {
   PricedPlan priced;
   priced.plan = make_plan(assumed);
-  priced.result = run(priced.plan, real);
+  priced.result = forecast(real, priced.plan.stages, priced.plan.credits);
   priced.bound = lower_bound(problem_of(real), is_fused(priced.result) ? BackwardForm::fused : BackwardForm::split);
   priced.waits = explain_idle(problem_of(real), priced.plan.stages, priced.result);
   priced.stages = stage_prices(real.shape, priced.result);

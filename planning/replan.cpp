@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "planning/bug.hpp"
+#include "planning/forecast.hpp"
 
 namespace stagecraft {
 
@@ -46,21 +47,21 @@ std::optional<std::string> ReplanMachine::step(const std::vector<OperatorTimes>&
                      format(planned));
 }
 
+std::vector<StageCaps> limits_of(const PipelinePlan& plan) {
+  std::vector<StageCaps> limits;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const StagePeaks& peaks = plan.forecast.peaks[s];
+    const bool has_caps = plan.stages[s].dispatch != Dispatch::in_order;
+    limits.push_back(has_caps ? plan.stages[s].caps : StageCaps{peaks.activations, peaks.pending_weights, peaks.held});
+  }
+  return limits;
+}
+
 Replanned replan(PlanRequest request, const PipelinePlan& present, const std::vector<OperatorTimes>& measured) {
   request.times = measured;
   request.credits = present.credits;
-  request.limits.clear();
-  for (const StagePlan& stage : present.stages) request.limits.push_back(stage.caps);
   Replanned result;
-  SimulationInput input;
-  input.shape = request.shape;
-  input.plans = present.stages;
-  input.times = measured;
-  input.forward_links = request.forward_links;
-  input.backward_links = request.backward_links;
-  input.bytes = request.bytes;
-  input.credits = present.credits;
-  result.before = simulate(input).makespan;
+  result.before = forecast(request, present.stages, present.credits).makespan;
   result.plan = make_plan(request);
   const Duration after = result.plan.forecast.makespan;
   result.pays = after.count() * 100 <= result.before.count() * 99;

@@ -35,8 +35,11 @@ struct Replanned {
   std::string reason;  ///< the numbers
 };
 
-/// A plan for the measured times within what the stages may hold: the caps that `present` was made with, for which the
-/// memory is there. `request` is what that was made from.
+/// What the stages may hold under a plan: its caps, or, of a list that runs in order, what it holds.
+std::vector<StageCaps> limits_of(const PipelinePlan& plan);
+
+/// A plan for the measured times. `request`: what the first plan was made from, with the limits of that plan, for which
+/// the memory is there. `present`: the plan in force.
 Replanned replan(PlanRequest request, const PipelinePlan& present, const std::vector<OperatorTimes>& measured);
 
 }  // namespace stagecraft

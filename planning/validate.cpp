@@ -291,17 +291,12 @@ void check_progress(const PipelineProblem& problem, const Schedule& schedule, st
 }
 
 SimulationResult run_with_credits(const PipelineProblem& problem, const Schedule& schedule, std::uint32_t credits) {
-  SimulationInput input;
-  input.shape = problem.shape;
-  input.plans = bare_plans(problem.shape);
+  std::vector<StagePlan> plans = bare_plans(problem.shape);
   for (std::uint32_t s = 0; s < problem.shape.stages; ++s) {
-    input.plans[s].dispatch = Dispatch::in_order;
-    input.plans[s].order = schedule.operators[s];
+    plans[s].dispatch = Dispatch::in_order;
+    plans[s].order = schedule.operators[s];
   }
-  input.times = problem.times;
-  input.forward_links = problem.forward_links;
-  input.backward_links = problem.backward_links;
-  input.boundary = problem.boundary;
+  SimulationInput input = simulation_of(problem, std::move(plans));
   input.credits = credits;
   return simulate(input);
 }

@@ -56,15 +56,7 @@ inline Planned plan_by_search(const PipelineProblem& problem) {
 
 /// The stages follow the plan; links, times and bytes are those of `truth`.
 inline SimulationInput follow_input(const Planned& planned, const PipelineProblem& truth) {
-  SimulationInput input;
-  input.shape = truth.shape;
-  input.plans = follow_plans(planned.problem, planned.schedule, planned.forecast);
-  input.times = truth.times;
-  input.forward_links = truth.forward_links;
-  input.backward_links = truth.backward_links;
-  input.boundary = truth.boundary;
-  input.credits = std::max(truth.shape.micro_batches, 1U);
-  return input;
+  return simulation_of(truth, follow_plans(planned.problem, planned.schedule, planned.forecast));
 }
 
 inline std::string to_text(const PipelineProblem& problem) {

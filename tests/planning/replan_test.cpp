@@ -54,6 +54,7 @@ TEST(Replan, a_plan_for_slower_operators_is_shorter_than_the_old_one_and_holds_n
   measured[0] = {10ms, 10ms, 2ms};
   measured[1] = {25ms, 5ms, 5ms};
   measured[3] = {4ms, 12ms, 14ms};
+  asked.limits = limits_of(present);
   const Replanned again = replan(asked, present, measured);
   EXPECT_LE(again.plan.forecast.makespan, again.before);
   EXPECT_EQ(again.pays, again.plan.forecast.makespan * 100 <= again.before * 99);
@@ -63,6 +64,20 @@ TEST(Replan, a_plan_for_slower_operators_is_shorter_than_the_old_one_and_holds_n
     EXPECT_LE(peaks.activations, present.stages[s].caps.activations.value_or(~0U));
     EXPECT_LE(peaks.held, present.stages[s].caps.held.value_or(~0U));
     EXPECT_LE(peaks.pending_weights, present.stages[s].caps.pending_weights.value_or(~0U));
+  }
+}
+
+TEST(Replan, a_list_that_runs_in_order_limits_the_next_one_to_what_it_holds) {
+  PlanRequest asked = request(even);
+  asked.dispatch = Dispatch::in_order;
+  const PipelinePlan first = make_plan(asked);
+  asked.limits = limits_of(first);
+  std::vector<OperatorTimes> measured = even;
+  measured[1] = {25ms, 5ms, 5ms};
+  const Replanned again = replan(asked, first, measured);
+  for (std::size_t s = 0; s < 4; ++s) {
+    EXPECT_LE(again.plan.forecast.peaks[s].activations, first.forecast.peaks[s].activations);
+    EXPECT_LE(again.plan.forecast.peaks[s].held, first.forecast.peaks[s].held);
   }
 }
 
