@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "actors/checkpointer_machine.hpp"
 #include "actors/mailbox_completions.hpp"
 #include "actors/state_view.hpp"
+#include "model/checkpoint/set_aside.hpp"
 #include "planning/bug.hpp"
 
 namespace stagecraft {
@@ -25,6 +28,29 @@ Duration write_time(const Arithmetic& arithmetic) {
   return Duration{static_cast<std::int64_t>(bytes * (1'000'000'000 / assumed_disk_rate))};
 }
 
+// Those that are newer than the one found, and not sound, make room for what the run is about to save again. Where
+// nothing can be read, the job begins anew: its bits are the same.
+CheckpointFound find_newest(const Job& job, Key key) {
+  CheckpointFound found{key, nullptr, {}};
+  Disk& disk = job.world.disk();
+  const std::string& folder = job.checkpoint->folder;
+  const CheckpointChoice choice = newest_verified(disk, folder);
+  std::vector<std::string> passed_over;
+  for (const PassedOver& p : choice.passed_over) passed_over.push_back(fmt::format("{}: {}", p.path, p.why));
+  if (choice.path) {
+    auto loaded = load_checkpoint(disk, *choice.path, job.plan.arithmetic[0]->parameters());
+    if (auto* checkpoint = std::get_if<LoadedCheckpoint>(&loaded)) {
+      found.checkpoint = std::make_shared<LoadedCheckpoint>(std::move(*checkpoint));
+    } else {
+      passed_over.push_back(std::get<std::string>(loaded));
+    }
+  }
+  const auto aside = set_aside_after(disk, folder, found.checkpoint ? found.checkpoint->info.iteration : 0);
+  if (const auto* error = std::get_if<DiskError>(&aside)) passed_over.push_back(error->text());
+  found.passed_over = fmt::format("{}", fmt::join(passed_over, "; "));
+  return found;
+}
+
 struct CheckpointerState {
   static inline const char* name = "checkpointer";
 
@@ -38,6 +64,7 @@ struct CheckpointerState {
   Instant latest_loan{};
   std::uint64_t tickets = 0;
   std::shared_ptr<CheckpointStatus> outcome;  // written on the disk's device, read after its completion
+  std::map<std::uint64_t, std::shared_ptr<CheckpointFound>> searches;  // so are these, by ticket
 
   void on(CheckpointerWiring&& x) {
     wiring = std::move(x);
@@ -51,9 +78,24 @@ struct CheckpointerState {
     loans[x.key].push_back(std::move(x.state));
     act(checkpointer_event::Lent{x.key, place});
   }
+  void on(const NewStage& x) {
+    const auto places = job->places();
+    wiring.stages[static_cast<std::size_t>(std::find(places.begin(), places.end(), x.place) - places.begin())] =
+        x.stage;
+  }
+  void on(const FindCheckpoint& x) {
+    auto found = std::make_shared<CheckpointFound>(CheckpointFound{x.key, nullptr, {}});
+    searches[++tickets] = found;
+    disk_stream->submit({tickets, {}, write_time(*job->plan.arithmetic[0]), [job = job, found] {
+                           *found = find_newest(*job, found->key);
+                         }});
+  }
   void on(const OperatorDone& x) {
-    STAGECRAFT_ASSERT(x.completion.ticket == tickets, "the completion of a checkpoint that is not being written");
     disk_stream->retire(x.completion.ticket);
+    if (auto search = searches.extract(x.completion.ticket)) {
+      if (!x.completion.error.empty()) search.mapped()->passed_over = x.completion.error;
+      return post(self, job->world, wiring.coordinator, std::move(*search.mapped()));
+    }
     const CheckpointStatus error = x.completion.error.empty() ? *outcome : x.completion.error;
     act(checkpointer_event::Written{error.value_or("")});
   }
@@ -79,6 +121,10 @@ struct CheckpointerState {
                                                    job->checkpoint->keep);
                            states->clear();
                          }});
+  }
+  void apply(const checkpointer_effect::Drop& e) {
+    loans.erase(e.key);
+    for (const StageActor& stage : wiring.stages) post(self, job->world, stage, LoanOver{e.key});
   }
   void apply(const checkpointer_effect::Finish& e) {
     tell(self, recorder,

@@ -6,8 +6,8 @@
 // never does: stop an iteration, touch a disk on its own thread.
 #pragma once
 
+#include "actors/doors.hpp"
 #include "actors/job.hpp"
-#include "actors/messages.hpp"
 
 namespace stagecraft {
 

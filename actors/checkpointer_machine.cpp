@@ -7,7 +7,9 @@ namespace stagecraft {
 std::vector<CheckpointerEffect> CheckpointerMachine::step(const CheckpointerEvent& event) {
   std::vector<CheckpointerEffect> effects;
   if (const auto* begun = std::get_if<checkpointer_event::Begun>(&event)) {
-    waiting_[begun->begin.key].begin = begun->begin;
+    const BeginCheckpoint& begin = begun->begin;
+    newest_ = std::max(newest_, begin.key.epoch);
+    if (!(writing_ && writing_->key == begin.key)) waiting_[begin.key].begin = begin;
   } else if (const auto* lent = std::get_if<checkpointer_event::Lent>(&event)) {
     STAGECRAFT_ASSERT(waiting_[lent->key].lent.insert(lent->place).second,
                       "stage {} of replica {} lent its state twice for iteration {}", lent->place.stage.value,
@@ -17,8 +19,21 @@ std::vector<CheckpointerEffect> CheckpointerMachine::step(const CheckpointerEven
     effects.emplace_back(checkpointer_effect::Finish{*writing_, std::get<checkpointer_event::Written>(event).error});
     writing_.reset();
   }
+  drop_aborted(effects);
   start_next(effects);
   return effects;
+}
+
+// Every abort raises the epoch, so what is incomplete under an older one stays so.
+void CheckpointerMachine::drop_aborted(std::vector<CheckpointerEffect>& effects) {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    if (it->first.epoch < newest_ && it->second.lent.size() < places_) {
+      effects.emplace_back(checkpointer_effect::Drop{it->first});
+      it = waiting_.erase(it);
+    } else {
+      ++it;
+    }
+  }
 }
 
 void CheckpointerMachine::start_next(std::vector<CheckpointerEffect>& effects) {

@@ -39,8 +39,13 @@ struct Finish {
   BeginCheckpoint begin;
   std::string error;
 };
+/// The iteration of this key was aborted before every stage had lent its state: those that have get it back.
+struct Drop {
+  Key key;
+};
 }  // namespace checkpointer_effect
-using CheckpointerEffect = std::variant<checkpointer_effect::Write, checkpointer_effect::Finish>;
+using CheckpointerEffect =
+    std::variant<checkpointer_effect::Write, checkpointer_effect::Finish, checkpointer_effect::Drop>;
 
 class CheckpointerMachine {
  public:
@@ -55,12 +60,14 @@ class CheckpointerMachine {
     std::set<Place> lent;
   };
 
+  void drop_aborted(std::vector<CheckpointerEffect>& effects);
   void start_next(std::vector<CheckpointerEffect>& effects);
 
   std::size_t places_;
   std::map<Key, Gathering>
       waiting_;  // by the key of the Open that asked for it: the coordinator has at most two under way
   std::optional<BeginCheckpoint> writing_;
+  Epoch newest_;  // of what was begun
 };
 
 }  // namespace stagecraft

@@ -13,20 +13,26 @@ struct CoordinatorState {
 
   CoordinatorActor::pointer self = nullptr;
   JobRef job;
-  NodeActor node;
-  RecorderActor recorder;
-  CheckpointerActor checkpointer;
-  PlannerActor planner;  // none: the plan stays
-  std::vector<StageActor> stages;
+  CoordinatorWiring wiring;
   std::optional<CoordinatorMachine> machine;
   std::optional<Instant> armed_for;  // the earliest tick that is under way
 
   void on(const CoordinatorEvent& event) {
     if (std::holds_alternative<Tick>(event)) armed_for.reset();
     if (std::holds_alternative<Stop>(event)) note({.kind = EventKind::stopped, .at = job->world.now()});
+    if (const auto* lost = std::get_if<Lost>(&event))
+      note({.kind = EventKind::lost,
+            .at = job->world.now(),
+            .place = lost->who.place,
+            .text = fmt::format("{}: {}", to_text(lost->who), lost->why)});
     for (const CoordinatorEffect& effect : machine->step(event, job->world.now()))
       std::visit([this](const auto& e) { apply(e); }, effect);
     arm();
+  }
+  void on(const NewStage& x) { wiring.stages[index_of(x.place)] = x.stage; }
+  void on(const NewTwin& x) { wiring.twins[index_of(x.place)] = x.twin; }
+  std::size_t index_of(Place place) const {
+    return std::size_t{place.replica.value} * job->topology.pipeline.stages + place.stage.value;
   }
   // A deadline that moves on waits for the tick under way, which arms the next; one that moves up gets its own.
   void arm() {
@@ -35,49 +41,54 @@ struct CoordinatorState {
     armed_for = deadline;
     tell_after(self, std::max(*deadline - job->world.now(), Duration{1}), CoordinatorActor{self}, Tick{});
   }
-  void apply(const coordinator_effect::Checkpoint& e) { post(self, job->world, checkpointer, e.begin); }
+  void apply(const coordinator_effect::Checkpoint& e) { post(self, job->world, wiring.checkpointer, e.begin); }
   void apply(const coordinator_effect::Adopt& e) {
     const auto places = job->places();
     for (std::size_t i = 0; i < places.size(); ++i)
-      post(self, job->world, stages[i],
+      post(self, job->world, wiring.stages[i],
            to_message(e.key, e.plan.replicas[places[i].replica.value].stages[places[i].stage.value]));
   }
   void apply(const coordinator_effect::Broadcast& e) {
     note({.kind = EventKind::opened, .at = job->world.now(), .key = e.open.key, .text = e.open.last ? "the last" : ""});
-    for (const StageActor& stage : stages) post(self, job->world, stage, e.open);
-    if (planner && !e.open.last) post(self, job->world, planner, IterationOpened{e.open.key});
+    for (const StageActor& stage : wiring.stages) post(self, job->world, stage, e.open);
+    for (const TwinActor& twin : wiring.twins) post(self, job->world, twin, e.open);
+    if (wiring.planner && !e.open.last) post(self, job->world, wiring.planner, IterationOpened{e.open.key});
   }
   void apply(const coordinator_effect::Commit& e) {
     const IterationReport& r = e.report;
     note({.kind = EventKind::committed,
           .at = job->world.now(),
-          .key = Key{{}, r.iteration},
+          .key = e.key,
           .text = fmt::format("loss {:a} norm {:a} clip {:a} tokens {}{}", r.loss, r.gradient_norm, r.clip, r.tokens,
                               r.skipped ? " skipped" : "")});
-    tell(self, node, r);
+    tell(self, wiring.node, r);
+  }
+  void apply(const coordinator_effect::BeginAgain& e) {
+    note({.kind = EventKind::begun_again, .at = job->world.now(), .key = e.key, .text = e.why});
+  }
+  // Supervision does not depend on what may get lost.
+  void apply(const Replace& e) { tell(self, wiring.node, e); }
+  void apply(const FindCheckpoint& e) { post(self, job->world, wiring.checkpointer, e); }
+  void apply(const Restore& e) {
+    for (const StageActor& stage : wiring.stages) post(self, job->world, stage, e);
+    for (const TwinActor& twin : wiring.twins) post(self, job->world, twin, e);
   }
   void apply(const coordinator_effect::AskAll&) {
-    for (const StageActor& stage : stages) post(self, job->world, stage, Explain{});
+    for (const StageActor& stage : wiring.stages) post(self, job->world, stage, Explain{});
   }
   void apply(const coordinator_effect::End& e) {
     note({.kind = EventKind::ended, .at = job->world.now(), .text = e.ended.reason});
-    tell(self, node, e.ended);
+    tell(self, wiring.node, e.ended);
   }
-  void note(Event event) { tell(self, recorder, std::move(event)); }
+  void note(Event event) { tell(self, wiring.recorder, std::move(event)); }
 };
 
 CoordinatorActor::behavior_type coordinator_behavior(CoordinatorActor::stateful_pointer<CoordinatorState> self,
-                                                     JobRef job, NodeActor node, RecorderActor recorder,
-                                                     CheckpointerActor checkpointer, PlannerActor planner,
-                                                     std::vector<StageActor> stages) {
+                                                     JobRef job, CoordinatorWiring wiring) {
   CoordinatorState& s = self->state;
   s.self = self;
   s.job = std::move(job);
-  s.node = std::move(node);
-  s.recorder = std::move(recorder);
-  s.checkpointer = std::move(checkpointer);
-  s.planner = std::move(planner);
-  s.stages = std::move(stages);
+  s.wiring = std::move(wiring);
   std::optional<CoordinatorMachine::Checkpoints> checkpoints;
   if (s.job->checkpoint) checkpoints = CoordinatorMachine::Checkpoints{s.job->checkpoint->every};
   s.machine.emplace(s.job->topology, s.job->places(), s.job->world.now(), checkpoints, s.job->start);
@@ -87,11 +98,9 @@ CoordinatorActor::behavior_type coordinator_behavior(CoordinatorActor::stateful_
 
 }  // namespace
 
-CoordinatorActor spawn_coordinator(JobRef job, NodeActor node, RecorderActor recorder, CheckpointerActor checkpointer,
-                                   PlannerActor planner, std::vector<StageActor> stages) {
+CoordinatorActor spawn_coordinator(JobRef job, CoordinatorWiring wiring) {
   caf::actor_system& system = job->world.system();
-  return system.spawn(coordinator_behavior, std::move(job), std::move(node), std::move(recorder),
-                      std::move(checkpointer), std::move(planner), std::move(stages));
+  return system.spawn(coordinator_behavior, std::move(job), std::move(wiring));
 }
 
 }  // namespace stagecraft

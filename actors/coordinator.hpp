@@ -1,20 +1,26 @@
 // The coordinator of a job: opens iterations, decides their fate, and notices when nothing moves.
 //
-// Who knocks: stages (joined, final reports, explanations), reducers (ready), the planner (proposals), the main thread
-// (stop). What it answers:
-// one `Open` per iteration to every stage, which also carries the decision on the iteration before. What it owns: the
-// epoch and the record of commits. What it never does: arithmetic on tensors, waiting without a deadline.
+// Who knocks: stages (joined, final reports, explanations), reducers and twins (ready), the node (losses), the planner
+// (proposals), the main thread (stop). What it answers: one `Open` per iteration to every stage and twin, which also
+// carries the decision on the iteration before. What it owns: the epoch and the record of commits. What it never does:
+// arithmetic on tensors, waiting without a deadline.
 #pragma once
 
 #include "actors/coordinator_machine.hpp"
+#include "actors/doors.hpp"
 #include "actors/job.hpp"
-#include "actors/messages.hpp"
 
 namespace stagecraft {
 
-/// `stages` in the order of Job::places(); `checkpointer` is there when the job keeps checkpoints, `planner` when it
-/// plans while it runs.
-CoordinatorActor spawn_coordinator(JobRef job, NodeActor node, RecorderActor recorder, CheckpointerActor checkpointer,
-                                   PlannerActor planner, std::vector<StageActor> stages);
+/// Who it talks to.
+struct CoordinatorWiring {
+  NodeActor node;
+  RecorderActor recorder;
+  CheckpointerActor checkpointer;  ///< none: the job keeps no checkpoints
+  PlannerActor planner;            ///< none: the plan stays
+  std::vector<StageActor> stages;  ///< in the order of Job::places()
+  std::vector<TwinActor> twins;    ///< the same; empty: the job keeps none
+};
+CoordinatorActor spawn_coordinator(JobRef job, CoordinatorWiring wiring);
 
 }  // namespace stagecraft

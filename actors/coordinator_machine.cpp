@@ -11,6 +11,7 @@ namespace stagecraft {
 
 using coordinator_effect::Adopt;
 using coordinator_effect::AskAll;
+using coordinator_effect::BeginAgain;
 using coordinator_effect::Broadcast;
 using coordinator_effect::Checkpoint;
 using coordinator_effect::Commit;
@@ -32,10 +33,12 @@ CoordinatorMachine::CoordinatorMachine(const Topology& topology, std::vector<Pla
     : topology_(topology),
       places_(std::move(places)),
       key_{Epoch{1}, Iteration{start.iteration + 1}},
+      recovery_(places_, topology.recovery.twins, topology.recovery.attempts),
       steps_(start.steps),
       tokens_(start.tokens),
       checkpoints_(checkpoints),
-      deadline_(now + topology.timeouts.stage) {}
+      deadline_(now + topology.timeouts.stage),
+      probe_at_(now + topology.timeouts.operation) {}
 
 std::vector<CoordinatorEffect> CoordinatorMachine::step(const CoordinatorEvent& event, Instant now) {
   std::vector<CoordinatorEffect> effects;
@@ -48,31 +51,42 @@ std::optional<Instant> CoordinatorMachine::deadline() const {
   return probe_at_ ? std::min(*probe_at_, deadline_) : deadline_;
 }
 
-void CoordinatorMachine::on(const Joined& x, Instant now, std::vector<CoordinatorEffect>& effects) {
+void CoordinatorMachine::on(const Joined& x, Instant now, Effects& effects) {
   joined_.insert(x.place);
-  if (phase_ == Phase::joining && joined_.size() == places_.size()) open(Decision{}, now, now, effects);
+  maybe_open_first(now, effects);
 }
 
-void CoordinatorMachine::open(Decision decision, Instant due, Instant now, std::vector<CoordinatorEffect>& effects) {
+void CoordinatorMachine::maybe_open_first(Instant now, Effects& effects) {
+  if (phase_ != Phase::joining || joined_.size() < places_.size() || !recovery_.complete()) return;
+  if (recovery_.needs_checkpoint()) return resume(now, effects);
+  open_at(Decision{}, now, now, false, effects);
+}
+
+// `again`: after an abort, under a new epoch that has been claimed already.
+void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, bool again, Effects& effects) {
   const bool last = stop_asked_ || key_.iteration.value > topology_.job.iterations;
   phase_ = last ? Phase::reporting : Phase::running;
+  decision_ = decision;
   ready_.clear();
+  twins_ready_.clear();
   states_.clear();
   opened_due_ = due;
   opened_at_ = now;
   deadline_ = now + topology_.timeouts.iteration;
   probe_at_ = now + topology_.timeouts.operation;
-  if (proposal_ && !last) {
+  const bool planned = proposal_ && !last && !again;
+  if (planned) {
     ++key_.epoch.value;
-    effects.emplace_back(Adopt{key_, *std::exchange(proposal_, std::nullopt)});
+    plan_ = std::exchange(proposal_, std::nullopt);
   }
+  if (plan_ && (planned || again)) effects.emplace_back(Adopt{key_, *plan_});
   // The first Open of a run decides nothing: what it would save is what the run began with.
-  const bool save = decision.kind != Decision::Kind::none && wants_checkpoint(last);
+  const bool save = decision.kind != Decision::Kind::none && (again ? saves_again(last) : wants_checkpoint(last));
   if (save) {
     saving_.insert(key_);
     effects.emplace_back(Checkpoint{{key_, key_.iteration.value - 1, steps_, tokens_}});
   }
-  effects.emplace_back(Broadcast{Open{key_, decision, last, save, due}});
+  effects.emplace_back(Broadcast{Open{key_, decision, last, save, due, again && restart_}});
 }
 
 // One at a time, but the last: whoever comes while another is being written waits for the next commit.
@@ -85,14 +99,36 @@ bool CoordinatorMachine::wants_checkpoint(bool last) {
   return !save_postponed_;
 }
 
-void CoordinatorMachine::on(const IterationReady& x, Instant now, std::vector<CoordinatorEffect>& effects) {
-  if (phase_ != Phase::running || x.key != key_) return;
-  STAGECRAFT_ASSERT(ready_.emplace(x.place, x).second, "{} was ready twice", name_of(x.place));
-  if (ready_.size() == places_.size()) commit(now, effects);
+// A checkpoint of this very state was under way when its iteration was aborted: its loans are gathered anew.
+bool CoordinatorMachine::saves_again(bool last) {
+  const auto aborted =
+      std::find_if(saving_.begin(), saving_.end(), [this](Key k) { return k.iteration == key_.iteration; });
+  if (aborted == saving_.end()) return last && wants_checkpoint(last);
+  saving_.erase(aborted);
+  return true;
+}
+
+void CoordinatorMachine::on(const IterationReady& x, Instant now, Effects& effects) {
+  if (x.key != key_ || (phase_ != Phase::running && phase_ != Phase::asking)) return;
+  ready_.emplace(x.place, x);
+  recovery_.has_state(x.place);
+  maybe_commit(now, effects);
+}
+
+void CoordinatorMachine::on(const TwinReady& x, Instant now, Effects& effects) {
+  if (x.key != key_ || (phase_ != Phase::running && phase_ != Phase::asking)) return;
+  twins_ready_.insert(x.place);
+  recovery_.twin_follows(x.place);
+  maybe_commit(now, effects);
+}
+
+void CoordinatorMachine::maybe_commit(Instant now, Effects& effects) {
+  const std::size_t twins = topology_.recovery.twins ? places_.size() : 0;
+  if (ready_.size() == places_.size() && twins_ready_.size() == twins) commit(now, effects);
 }
 
 // The one decision for all: step with a clip factor, or skip. Sums are exact, so it does not depend on who came first.
-void CoordinatorMachine::commit(Instant now, std::vector<CoordinatorEffect>& effects) {
+void CoordinatorMachine::commit(Instant now, Effects& effects) {
   ExactSum square_sum, loss;
   IterationReport report;
   report.iteration = key_.iteration;
@@ -120,25 +156,28 @@ void CoordinatorMachine::commit(Instant now, std::vector<CoordinatorEffect>& eff
   if (sound) report.learning_rate = learning_rate(optimizer, steps_, topology_.job.iterations);
   report.time = due - opened_due_;
   report.wall = now - opened_at_;
-  effects.emplace_back(Commit{report});
+  effects.emplace_back(Commit{key_, report});
+  recovery_.committed();
+  restart_.reset();
   ++key_.iteration.value;
-  open(decision, due, now, effects);
+  open_at(decision, due, now, false, effects);
 }
 
-void CoordinatorMachine::on(const StageReport& x, Instant, std::vector<CoordinatorEffect>& effects) {
+void CoordinatorMachine::on(const StageReport& x, Instant, Effects& effects) {
   if (phase_ != Phase::reporting || x.key != key_) return;
   states_[x.state.place] = x.state;
+  recovery_.has_state(x.state.place);
   maybe_end(effects);
 }
 
-void CoordinatorMachine::on(const CheckpointOutcome& x, Instant, std::vector<CoordinatorEffect>& effects) {
-  saving_.erase(x.key);
+void CoordinatorMachine::on(const CheckpointOutcome& x, Instant, Effects& effects) {
+  std::erase_if(saving_, [&](Key k) { return k.iteration == x.key.iteration; });
   checkpoint_error_ = x.error;
   if (x.error.empty()) saved_ = x.iteration;
   maybe_end(effects);
 }
 
-void CoordinatorMachine::maybe_end(std::vector<CoordinatorEffect>& effects) {
+void CoordinatorMachine::maybe_end(Effects& effects) {
   if (phase_ != Phase::reporting || states_.size() < places_.size() || !saving_.empty()) return;
   phase_ = Phase::ended;
   JobEnded ended;
@@ -154,17 +193,83 @@ void CoordinatorMachine::maybe_end(std::vector<CoordinatorEffect>& effects) {
 }
 
 // A plan is in force from an Open on, and a new epoch with it.
-void CoordinatorMachine::on(const PlanProposal& x, Instant, std::vector<CoordinatorEffect>&) { proposal_ = x; }
+void CoordinatorMachine::on(const PlanProposal& x, Instant, Effects&) { proposal_ = x; }
 
 // An iteration in flight is finished first: its commit sees the wish.
-void CoordinatorMachine::on(const Stop&, Instant, std::vector<CoordinatorEffect>&) { stop_asked_ = true; }
+void CoordinatorMachine::on(const Stop&, Instant, Effects&) { stop_asked_ = true; }
+
+void CoordinatorMachine::on(const Lost& x, Instant now, Effects& effects) {
+  if (phase_ == Phase::ended) return;
+  recovery_.lost(x.who, x.why);
+  if (x.who.role == Member::Role::stage) joined_.erase(x.who.place);
+  effects.emplace_back(Replace{{x.who}});
+  if (phase_ == Phase::joining) return;
+  phase_ = Phase::recovering;
+  deadline_ = now + topology_.timeouts.stage;
+  probe_at_.reset();
+}
+
+void CoordinatorMachine::on(const Replaced& x, Instant now, Effects& effects) {
+  for (const Member& who : x.who) recovery_.replaced(who);
+  maybe_open_first(now, effects);
+  if (phase_ == Phase::recovering && recovery_.complete()) resume(now, effects);
+}
+
+// Everyone is there again. Where a stage's state is lost with its twin, the whole job goes back to a checkpoint.
+void CoordinatorMachine::resume(Instant now, Effects& effects) {
+  if (!recovery_.needs_checkpoint()) return begin_again(recovery_.history(), now, effects);
+  if (restart_) return restart(CheckpointFound{*restart_}, now, effects);
+  if (!checkpoints_) return restart({key_, nullptr, {}}, now, effects);
+  phase_ = Phase::searching;
+  deadline_ = now + topology_.timeouts.stage;
+  probe_at_.reset();
+  effects.emplace_back(FindCheckpoint{key_});
+}
+
+void CoordinatorMachine::on(const CheckpointFound& x, Instant now, Effects& effects) {
+  if (phase_ == Phase::searching && x.key == key_) restart(x, now, effects);
+}
+
+void CoordinatorMachine::restart(const CheckpointFound& from, Instant now, Effects& effects) {
+  const CheckpointInfo start = from.checkpoint ? from.checkpoint->info : CheckpointInfo{};
+  STAGECRAFT_ASSERT(start.iteration < key_.iteration.value, "a checkpoint after iteration {}, which is yet to come",
+                    start.iteration);
+  key_.iteration = Iteration{start.iteration + 1};
+  steps_ = start.steps;
+  tokens_ = start.tokens;
+  decision_ = {};
+  recovery_.restored();
+  restart_ = from;
+  begin_again(fmt::format("{}; the job goes back to {}{}", recovery_.history(),
+                          from.checkpoint ? fmt::format("the checkpoint after iteration {}", start.iteration)
+                                          : std::string("its first parameters"),
+                          from.passed_over.empty() ? "" : "; passed over " + from.passed_over),
+              now, effects);
+}
+
+void CoordinatorMachine::begin_again(std::string why, Instant now, Effects& effects) {
+  if (!recovery_.begin_again()) {
+    phase_ = Phase::ended;
+    JobEnded ended;
+    ended.ending = Ending::fault;
+    ended.reason = fmt::format("iteration {} was begun {} times and did not end: {}; see recovery.attempts",
+                               key_.iteration.value, recovery_.attempts() + 1, why);
+    effects.emplace_back(End{std::move(ended)});
+    return;
+  }
+  ++key_.epoch.value;
+  effects.emplace_back(BeginAgain{key_, std::move(why)});
+  if (restart_) effects.emplace_back(Restore{key_, restart_->checkpoint});
+  open_at(decision_, now, now, true, effects);
+}
 
 // An iteration that is still open after the time of one operation is probed, in case one of them hangs; one that is
 // open after its own time is given up, when the stages have said what they wait for.
-void CoordinatorMachine::on(const Tick&, Instant now, std::vector<CoordinatorEffect>& effects) {
+void CoordinatorMachine::on(const Tick&, Instant now, Effects& effects) {
   if (phase_ == Phase::ended) return;
   if (now >= deadline_) {
-    if (phase_ == Phase::asking) return give_up(effects);
+    if (phase_ == Phase::asking) return try_again(now, effects);
+    if (phase_ == Phase::searching) return resume(now, effects);
     return ask(missing_text(), now, effects);
   }
   if (!probe_at_ || now < *probe_at_) return;
@@ -172,25 +277,46 @@ void CoordinatorMachine::on(const Tick&, Instant now, std::vector<CoordinatorEff
   effects.emplace_back(AskAll{});
 }
 
-void CoordinatorMachine::ask(std::string why, Instant now, std::vector<CoordinatorEffect>& effects) {
+void CoordinatorMachine::ask(std::string why, Instant now, Effects& effects) {
   stuck_in_ = std::move(why);
   explanations_.clear();
+  stuck_.clear();
+  asked_in_ = phase_;
   phase_ = Phase::asking;
   probe_at_.reset();
   deadline_ = now + patience;
   effects.emplace_back(AskAll{});
 }
 
-void CoordinatorMachine::on(const Explanation& x, Instant now, std::vector<CoordinatorEffect>& effects) {
+void CoordinatorMachine::on(const Explanation& x, Instant now, Effects& effects) {
   if (phase_ == Phase::ended) return;
+  if (x.joined) on(Joined{x.place}, now, effects);
+  const bool stuck = x.busy >= topology_.timeouts.operation;
   if (phase_ == Phase::asking) {
     explanations_[x.place] = x.text;
-    if (explanations_.size() == places_.size()) give_up(effects);
-  } else if (x.busy >= topology_.timeouts.operation) {
+    if (stuck) stuck_.insert(x.place);
+    if (explanations_.size() == places_.size()) try_again(now, effects);
+  } else if (stuck && phase_ != Phase::recovering) {
     ask(fmt::format("an operator of {} has been running for {}, it may take {}", name_of(x.place), format(x.busy),
                     format(topology_.timeouts.operation)),
         now, effects);
   }
+}
+
+// Who does not answer, or never ends its operator, is as good as lost. If everyone is well, a message was lost.
+void CoordinatorMachine::try_again(Instant now, Effects& effects) {
+  if (asked_in_ != Phase::running && asked_in_ != Phase::reporting) return give_up(effects);
+  if (!recovery_.may_begin_again()) return give_up(effects);
+  phase_ = Phase::recovering;
+  deadline_ = now + topology_.timeouts.stage;
+  std::vector<Lost> lost;
+  for (const Place p : places_) {
+    const auto answer = explanations_.find(p);
+    if (answer == explanations_.end()) lost.push_back({{Member::Role::stage, p}, "it does not answer"});
+    if (stuck_.contains(p)) lost.push_back({{Member::Role::stage, p}, answer->second});
+  }
+  for (const Lost& x : lost) on(x, now, effects);
+  if (lost.empty()) begin_again(stuck_in_, now, effects);
 }
 
 std::string CoordinatorMachine::missing_text() const {
@@ -203,6 +329,8 @@ std::string CoordinatorMachine::missing_text() const {
                       : phase_ == Phase::running ? ready_.contains(p)
                                                  : states_.contains(p);
     if (!here) missing.push_back(name_of(p));
+    if (phase_ == Phase::running && topology_.recovery.twins && !twins_ready_.contains(p))
+      missing.push_back("the twin of " + name_of(p));
   }
   if (phase_ == Phase::joining)
     return fmt::format("start-up did not end within {}; missing: {}", format(topology_.timeouts.stage),
@@ -211,7 +339,7 @@ std::string CoordinatorMachine::missing_text() const {
                      format(topology_.timeouts.iteration), fmt::join(missing, ", "));
 }
 
-void CoordinatorMachine::give_up(std::vector<CoordinatorEffect>& effects) {
+void CoordinatorMachine::give_up(Effects& effects) {
   phase_ = Phase::ended;
   JobEnded ended;
   ended.ending = Ending::no_progress;

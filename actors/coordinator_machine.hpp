@@ -1,5 +1,8 @@
 // The decisions of the coordinator as a pure value: who has joined, who is ready, what becomes of an iteration, when it
-// has taken too long. Event and time in, effects out. One owner; not thread-safe.
+// has taken too long, and how it goes on after a loss. Event and time in, effects out. One owner; not thread-safe.
+//
+//   joining -> running -> ... -> running -> reporting -> ended        asking: a deadline has passed, what is going on?
+//   after a loss: recovering (until others stand in) -> [searching for a checkpoint] -> running again, by a new epoch
 #pragma once
 
 #include <map>
@@ -10,6 +13,7 @@
 
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
+#include "actors/recovery.hpp"
 #include "config/topology.hpp"
 
 namespace stagecraft {
@@ -25,6 +29,7 @@ struct Broadcast {
 };
 /// Recorded before anyone is told: iteration `report.iteration` is decided.
 struct Commit {
+  Key key;
   IterationReport report;
 };
 /// To every stage: what are you waiting for?
@@ -37,12 +42,19 @@ struct Adopt {
   Key key;
   PlanProposal plan;
 };
+/// An iteration is begun again: why.
+struct BeginAgain {
+  Key key;
+  std::string why;
+};
 }  // namespace coordinator_effect
+/// `Replace` goes to the node, `FindCheckpoint` to the checkpointer, `Restore` to every stage and twin.
 using CoordinatorEffect =
     std::variant<coordinator_effect::Checkpoint, coordinator_effect::Broadcast, coordinator_effect::Commit,
-                 coordinator_effect::AskAll, coordinator_effect::End, coordinator_effect::Adopt>;
-using CoordinatorEvent =
-    std::variant<Joined, IterationReady, StageReport, CheckpointOutcome, PlanProposal, Stop, Tick, Explanation>;
+                 coordinator_effect::AskAll, coordinator_effect::End, coordinator_effect::Adopt,
+                 coordinator_effect::BeginAgain, Replace, FindCheckpoint, Restore>;
+using CoordinatorEvent = std::variant<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome,
+                                      CheckpointFound, PlanProposal, Lost, Replaced, Stop, Tick, Explanation>;
 
 class CoordinatorMachine {
  public:
@@ -59,23 +71,35 @@ class CoordinatorMachine {
   std::optional<Instant> deadline() const;
 
  private:
-  enum class Phase : std::uint8_t { joining, running, reporting, asking, ended };
+  enum class Phase : std::uint8_t { joining, running, reporting, asking, recovering, searching, ended };
+  using Effects = std::vector<CoordinatorEffect>;
 
-  void on(const Joined& x, Instant now, std::vector<CoordinatorEffect>& effects);
-  void on(const IterationReady& x, Instant now, std::vector<CoordinatorEffect>& effects);
-  void on(const StageReport& x, Instant now, std::vector<CoordinatorEffect>& effects);
-  void on(const CheckpointOutcome& x, Instant now, std::vector<CoordinatorEffect>& effects);
-  void on(const PlanProposal& x, Instant now, std::vector<CoordinatorEffect>& effects);
-  void on(const Stop& x, Instant now, std::vector<CoordinatorEffect>& effects);
-  void on(const Tick& x, Instant now, std::vector<CoordinatorEffect>& effects);
-  void on(const Explanation& x, Instant now, std::vector<CoordinatorEffect>& effects);
+  void on(const Joined& x, Instant now, Effects& effects);
+  void on(const IterationReady& x, Instant now, Effects& effects);
+  void on(const TwinReady& x, Instant now, Effects& effects);
+  void on(const StageReport& x, Instant now, Effects& effects);
+  void on(const CheckpointOutcome& x, Instant now, Effects& effects);
+  void on(const CheckpointFound& x, Instant now, Effects& effects);
+  void on(const Lost& x, Instant now, Effects& effects);
+  void on(const Replaced& x, Instant now, Effects& effects);
+  void on(const PlanProposal& x, Instant now, Effects& effects);
+  void on(const Stop& x, Instant now, Effects& effects);
+  void on(const Tick& x, Instant now, Effects& effects);
+  void on(const Explanation& x, Instant now, Effects& effects);
 
   bool wants_checkpoint(bool last);
-  void maybe_end(std::vector<CoordinatorEffect>& effects);
-  void open(Decision decision, Instant due, Instant now, std::vector<CoordinatorEffect>& effects);
-  void commit(Instant now, std::vector<CoordinatorEffect>& effects);
-  void ask(std::string why, Instant now, std::vector<CoordinatorEffect>& effects);
-  void give_up(std::vector<CoordinatorEffect>& effects);
+  bool saves_again(bool last);
+  void maybe_open_first(Instant now, Effects& effects);
+  void maybe_commit(Instant now, Effects& effects);
+  void resume(Instant now, Effects& effects);
+  void restart(const CheckpointFound& from, Instant now, Effects& effects);
+  void begin_again(std::string why, Instant now, Effects& effects);
+  void try_again(Instant now, Effects& effects);
+  void open_at(Decision decision, Instant due, Instant now, bool again, Effects& effects);
+  void maybe_end(Effects& effects);
+  void commit(Instant now, Effects& effects);
+  void ask(std::string why, Instant now, Effects& effects);
+  void give_up(Effects& effects);
   std::string missing_text() const;
 
   Topology topology_;
@@ -84,8 +108,13 @@ class CoordinatorMachine {
   Key key_{Epoch{1}, Iteration{1}};
   std::set<Place> joined_;
   std::map<Place, IterationReady> ready_;
+  std::set<Place> twins_ready_;
+  std::optional<CheckpointFound> restart_;  // where the job went back to: until the next commit, everyone begins there
+  Decision decision_;                       // on the iteration before the present one
+  Recovery recovery_;
   std::map<Place, StageState> states_;
   std::map<Place, std::string> explanations_;
+  std::set<Place> stuck_;                 // asking: their operator takes too long
   std::uint64_t steps_ = 0, tokens_ = 0;  // optimizer steps and tokens so far
   std::optional<Checkpoints> checkpoints_;
   std::set<Key> saving_;          // checkpoints under way
@@ -94,9 +123,11 @@ class CoordinatorMachine {
   std::string checkpoint_error_;  // of the last one that was wanted
   bool stop_asked_ = false;
   std::optional<PlanProposal> proposal_;  // for the next Open
+  std::optional<PlanProposal> plan_;      // in force, if it is not the first one
   Instant opened_due_{}, opened_at_{}, deadline_{};
   std::optional<Instant> probe_at_;  // when to ask whether an operator takes too long
   std::string stuck_in_;             // what had not ended when the deadline passed
+  Phase asked_in_ = Phase::joining;  // asking: the phase that took too long
 };
 
 }  // namespace stagecraft

@@ -15,18 +15,20 @@
 namespace stagecraft {
 
 enum class EventKind : std::uint8_t {
-  joined,     ///< a stage is initialised
-  opened,     ///< an iteration opened
-  ran,        ///< an operator (or, without one, the service named in `text`) ran from `start` to `at`
-  sent,       ///< a tensor got a slot and left its link end
-  arrived,    ///< a tensor reached its stage
-  committed,  ///< an iteration is decided; `text` has loss and clip
-  stopped,    ///< a person asked for the end
-  resumed,    ///< the run continues a checkpoint; `text` says which, or which was passed over and why
-  saved,      ///< a checkpoint is complete, or `text` says why not
-  planned,    ///< there is a new plan, or none that pays; `text` says why
-  ended,      ///< the job is over; `text` says how
-  violation,  ///< an invariant is broken: fails every test that sees one
+  joined,       ///< a stage is initialised
+  opened,       ///< an iteration opened
+  ran,          ///< an operator (or, without one, the service named in `text`) ran from `start` to `at`
+  sent,         ///< a tensor got a slot and left its link end
+  arrived,      ///< a tensor reached its stage
+  committed,    ///< an iteration is decided; `text` has loss and clip
+  stopped,      ///< a person asked for the end
+  resumed,      ///< the run continues a checkpoint; `text` says which, or which was passed over and why
+  saved,        ///< a checkpoint is complete, or `text` says why not
+  planned,      ///< there is a new plan, or none that pays; `text` says why
+  lost,         ///< a stage or a twin is gone; `text` says who and why
+  begun_again,  ///< an iteration is begun again under a new epoch; `text` says why
+  ended,        ///< the job is over; `text` says how
+  violation,    ///< an invariant is broken: fails every test that sees one
 };
 std::string_view name_of(EventKind kind);
 

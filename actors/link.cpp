@@ -53,6 +53,7 @@ struct LinkState {
   std::unique_ptr<Channel> channel;
   Key key;
   LinkMachine machine;                          // the far side's slots
+  std::set<MicroBatch> out;                     // sent, and their credits are not back yet
   std::map<MicroBatch, TensorMessage> waiting;  // for a slot
   std::multiset<Instant> slots;                 // the far side's free ones: since when
 
@@ -60,12 +61,18 @@ struct LinkState {
   StageId own_stage() const { return job->stage_of({side == LinkSide::lower ? boundary : boundary + 1}); }
   StageId far_stage() const { return job->stage_of({side == LinkSide::lower ? boundary + 1 : boundary}); }
 
+  void on(const NewStage& x) {
+    if (x.place == Place{own_stage(), replica}) stage = x.stage;
+  }
+
   // The first message of a newer key resets the link; older keys are dropped.
   bool fresh(Key k) {
     if (k > key) {
       const PipelinePlan& plan = job->plan.replicas[replica.value];
-      check_for_leaks();
+      // What an aborted iteration left on its way comes to nothing.
+      if (k.epoch == key.epoch) check_for_leaks();
       key = k;
+      out.clear();
       waiting.clear();
       const StagePlan& stage_plan = plan.stages.front();
       machine = LinkMachine(plan.credits, stage_plan.first, stage_plan.micro_batches);
@@ -102,7 +109,7 @@ struct LinkState {
   // From the stage: a slot of this end is free, tell the other. From the other end: one of its slots is.
   void on(const Credit& x) {
     if (x.direction != outgoing()) return post(self, job->world, peer, x);
-    if (!fresh(x.key)) return;
+    if (!fresh(x.key) || out.erase(x.micro_batch) == 0) return;  // it came twice
     slots.insert(x.due);
     send(machine.credit());
   }
@@ -110,6 +117,7 @@ struct LinkState {
     for (const MicroBatch m : go) {
       auto node = waiting.extract(m);
       TensorMessage& x = node.mapped();
+      out.insert(m);
       x.due = std::max(x.due, *slots.begin());  // it leaves when it is there and the slot that it takes is free
       slots.erase(slots.begin());
       if (job->world.is_virtual()) x.due = job->world.now();

@@ -7,8 +7,8 @@
 // The lower end sits at chunk `boundary` and sends forward; the upper end at `boundary` + 1 sends backward.
 #pragma once
 
+#include "actors/doors.hpp"
 #include "actors/job.hpp"
-#include "actors/messages.hpp"
 
 namespace stagecraft {
 

@@ -11,6 +11,7 @@ struct LoaderState {
   JobRef job;
   std::vector<std::vector<StageActor>> stages;
   std::map<Iteration, std::vector<std::shared_ptr<const TokenBatch>>> ready;  // at most two iterations
+  std::map<ReplicaId, Key> answered;
 
   const std::vector<std::shared_ptr<const TokenBatch>>& batches(Iteration iteration) {
     auto [it, missing] = ready.try_emplace(iteration);
@@ -21,8 +22,12 @@ struct LoaderState {
     return ready.at(iteration);
   }
 
+  void on(const NewStage& x) { stages[x.place.replica.value][x.place.stage.value] = x.stage; }
   void on(const Prefetch& x) { batches(x.iteration); }
   void on(const Announce& x) {
+    Key& last_key = answered[x.replica];
+    if (x.key <= last_key) return;  // it came twice
+    last_key = x.key;
     const auto& all = batches(x.key.iteration);
     const StagePlan& plan = job->plan_of({{0}, x.replica});
     const auto& to = stages[x.replica.value];

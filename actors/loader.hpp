@@ -4,8 +4,8 @@
 // What it owns: batches of at most two iterations. What it never does: touch a disk (the corpus is in memory).
 #pragma once
 
+#include "actors/doors.hpp"
 #include "actors/job.hpp"
-#include "actors/messages.hpp"
 
 namespace stagecraft {
 

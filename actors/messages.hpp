@@ -1,4 +1,4 @@
-// Every message that crosses an actor boundary, and the typed door of each actor.
+// Every message that crosses an actor boundary, but for those that carry handles of actors (doors.hpp).
 //
 // Data messages carry the key (epoch, iteration): older ones are dropped, newer ones held. Messages with handles to
 // buffers have no wire form: between processes the bytes go through a channel, never through a message.
@@ -38,6 +38,7 @@ struct Open {
   bool last = false;        ///< nothing is left to run: step, then report the state
   bool checkpoint = false;  ///< after the step, lend the state to the checkpointer
   Instant due{};
+  bool restores = false;  ///< begin from what the Restore of this key brings, whatever you hold
 };
 struct Joined {  ///< stage -> coordinator: initialised and wired
   Place place;
@@ -137,7 +138,7 @@ struct Reduced {  ///< stage -> its reducer
   Key key;
   GroupId group;
   ExactSum square_sum;
-  Tensor tie_part;  ///< of a tied table: the owned blocks, for the other end
+  Tensor gradient;  ///< the owned blocks; of a tied table: for the other end
   Instant due{};
 };
 struct TiePart {  ///< reducer -> the reducer at the other end of tied embeddings, same replica
@@ -152,7 +153,9 @@ struct TieOrder {  ///< reducer -> its stage: add the two ends
 };
 struct Tied {  ///< stage -> its reducer
   Key key;
+  GroupId group;
   ExactSum square_sum;
+  Tensor gradient;  ///< the owned blocks of the sum
   Instant due{};
 };
 struct ParameterParts {  ///< stage -> its replicas: the blocks it owns, after a step
@@ -163,6 +166,13 @@ struct ParameterParts {  ///< stage -> its replicas: the blocks it owns, after a
 };
 
 // -- the end, and the watch
+/// An actor that can be lost and is then replaced.
+struct Member {
+  enum class Role : std::uint8_t { stage, twin } role = Role::stage;
+  Place place;
+  auto operator<=>(const Member&) const = default;
+};
+std::string to_text(const Member& member);
 /// What one stage holds when the job is over.
 struct StageState {
   Place place;
@@ -173,6 +183,54 @@ struct StageState {
 struct StageReport {  ///< stage -> coordinator: stepped past the last iteration
   Key key;
   StageState state;
+};
+
+// -- twins, and what follows a loss
+/// reducer -> twin: the reduced gradient of the owned blocks, all groups. With the decision it is the redo log.
+struct TwinGradients {
+  Key key;
+  std::map<GroupId, Tensor> gradients;
+  Instant due{};
+};
+struct TwinReady {  ///< twin -> coordinator: it has stepped the iteration before, and holds the gradient of this one
+  Key key;
+  Place place;
+};
+/// rebuilt stage -> its twin, empty twin -> its stage: what do you hold after iteration key.iteration - 1?
+struct AskState {
+  Key key;
+};
+struct StateGiven {  ///< the answer. Its giver leaves these buffers alone until LoanOver.
+  Key key;
+  StageState state;
+  Instant due{};
+};
+struct Lost {  ///< node -> coordinator
+  Member who;
+  std::string why;
+};
+struct Replace {  ///< coordinator -> node: spawn others in their place
+  std::vector<Member> who;
+};
+struct Replaced {  ///< node -> coordinator: everyone has been told
+  std::vector<Member> who;
+};
+/// coordinator -> checkpointer: what is the newest checkpoint that is sound?
+struct FindCheckpoint {
+  Key key;
+};
+struct CheckpointFound {  ///< checkpointer -> coordinator
+  Key key;
+  std::shared_ptr<const LoadedCheckpoint> checkpoint;  ///< none: there is none
+  std::string passed_over;                             ///< newer ones that are not sound, and why
+};
+/// coordinator -> stages and twins, with the Open of the same key: forget what you hold, begin from this.
+struct Restore {
+  Key key;
+  std::shared_ptr<const LoadedCheckpoint> from;  ///< none: the first parameters
+};
+struct KillOrder {  ///< injector -> node
+  Member who;
 };
 
 // -- checkpoints
@@ -187,7 +245,7 @@ struct StateLoan {
   StageState state;
   Instant due{};
 };
-struct LoanOver {  ///< checkpointer -> stages
+struct LoanOver {  ///< checkpointer or twin -> stage, stage -> twin
   Key key;
 };
 struct CheckpointOutcome {  ///< checkpointer -> coordinator
@@ -224,6 +282,7 @@ struct Tick {};     ///< timer -> coordinator: look at the deadline
 struct Explain {};  ///< coordinator -> stages: what are you waiting for?
 struct Explanation {
   Place place;
+  bool joined = false;  ///< it is initialised
   std::string text;
   Duration busy{};  ///< how long the operator on its device has been running; zero: none is
 };
@@ -242,7 +301,7 @@ struct IterationReport {
 };
 
 /// How a run ended.
-enum class Ending : std::uint8_t { done, stopped, no_progress, bug };
+enum class Ending : std::uint8_t { done, stopped, no_progress, fault, bug };
 
 /// coordinator -> node: the job is over.
 struct JobEnded {
@@ -271,67 +330,6 @@ struct LogClosed {   ///< recorder -> node: everything is on disk
   std::string error;       ///< the first that the disk gave
   std::vector<TimedOperator> last_iteration;
   std::uint64_t violations = 0;
-};
-
-// -- doors
-using CoordinatorActor =
-    Door<Joined, IterationReady, StageReport, CheckpointOutcome, PlanProposal, Stop, Tick, Explanation>;
-struct PlannerWiring;
-using PlannerActor = Door<PlannerWiring, IterationOpened, Window, OperatorDone>;
-struct CheckpointerWiring;
-using CheckpointerActor = Door<CheckpointerWiring, BeginCheckpoint, StateLoan, OperatorDone>;
-using LoaderActor = Door<Announce, Prefetch>;
-struct StageWiring;
-using StageActor = Door<StageWiring, NewPlan, Open, Tokens, TensorMessage, Announcement, OperatorDone, InstantOver,
-                        WakeUp, ReduceOrder, TieOrder, ParameterParts, LoanOver, Explain>;
-struct LinkWiring;
-using LinkActor = Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, Credit>;
-struct ReducerWiring;
-using ReducerActor = Door<ReducerWiring, Subtrees, StageDone, Segments, Reduced, TiePart, Tied>;
-struct MonitorWiring;
-using MonitorActor = Door<MonitorWiring, Timings, AskWindow, AskProfile>;
-using RecorderActor = Door<Event, Events, CloseLog>;
-struct NodeWiring;
-using NodeActor = Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed>;
-
-/// Who a stage talks to. The first message of its life.
-struct StageWiring {
-  CoordinatorActor coordinator;
-  LoaderActor loader;
-  ReducerActor reducer;
-  MonitorActor monitor;
-  RecorderActor recorder;
-  CheckpointerActor checkpointer;                 ///< none: no checkpoints are kept
-  std::shared_ptr<const LoadedCheckpoint> start;  ///< what to continue; none: from the first parameters
-  std::vector<StageActor> replicas;               ///< the same stage, by replica; itself included
-  std::map<ChunkId, LinkActor> before, after;     ///< per hosted chunk: the link ends towards its neighbours
-};
-struct CheckpointerWiring {
-  CoordinatorActor coordinator;
-  std::vector<StageActor> stages;
-};
-struct MonitorWiring {
-  PlannerActor planner;
-};
-struct PlannerWiring {
-  CoordinatorActor coordinator;
-  MonitorActor monitor;
-};
-struct LinkWiring {
-  StageActor stage;  ///< whose end this is
-  LinkActor peer;    ///< the other end
-};
-struct ReducerWiring {
-  CoordinatorActor coordinator;
-  StageActor stage;
-  std::vector<ReducerActor> replicas;  ///< of the same stage, itself included
-  ReducerActor tie_partner;            ///< the other end of tied embeddings, if another stage has it
-};
-
-struct NodeWiring {
-  MonitorActor monitor;
-  RecorderActor recorder;
-  std::vector<std::pair<caf::actor, std::string>> watched;  ///< everyone, by name
 };
 
 // -- wire forms
@@ -364,7 +362,7 @@ typename Inspector::result_type inspect(Inspector& f, ExactSum& x) {
 STAGECRAFT_WIRE(Key, x.epoch, x.iteration)
 STAGECRAFT_WIRE(Place, x.stage, x.replica)
 STAGECRAFT_WIRE(Decision, x.kind, x.clip, x.step, x.tokens)
-STAGECRAFT_WIRE(Open, x.key, x.decision, x.last, x.checkpoint, x.due)
+STAGECRAFT_WIRE(Open, x.key, x.decision, x.last, x.checkpoint, x.due, x.restores)
 STAGECRAFT_WIRE(IterationOpened, x.key)
 STAGECRAFT_WIRE(AskWindow, x.key)
 STAGECRAFT_WIRE(NewPlan, x.key, x.dispatch, x.order, x.paces, x.caps)
@@ -384,7 +382,15 @@ STAGECRAFT_WIRE(CheckpointOutcome, x.key, x.iteration, x.error)
 STAGECRAFT_WIRE_EMPTY(Stop)
 STAGECRAFT_WIRE_EMPTY(Tick)
 STAGECRAFT_WIRE_EMPTY(Explain)
-STAGECRAFT_WIRE(Explanation, x.place, x.text, x.busy)
+STAGECRAFT_WIRE(Explanation, x.place, x.joined, x.text, x.busy)
+STAGECRAFT_WIRE(Member, x.role, x.place)
+STAGECRAFT_WIRE(TwinReady, x.key, x.place)
+STAGECRAFT_WIRE(AskState, x.key)
+STAGECRAFT_WIRE(Lost, x.who, x.why)
+STAGECRAFT_WIRE(Replace, x.who)
+STAGECRAFT_WIRE(Replaced, x.who)
+STAGECRAFT_WIRE(FindCheckpoint, x.key)
+STAGECRAFT_WIRE(KillOrder, x.who)
 STAGECRAFT_WIRE(IterationReport, x.iteration, x.loss, x.gradient_norm, x.clip, x.learning_rate, x.tokens, x.skipped,
                 x.time, x.wall)
 STAGECRAFT_WIRE_EMPTY(AskProfile)
@@ -405,20 +411,17 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TiePart)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TieOrder)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Tied)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ParameterParts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TwinGradients)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StateGiven)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::CheckpointFound)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Restore)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageReport)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StateLoan)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::CheckpointerWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::JobEnded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Profile)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LogClosed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Event)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Events)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Timings)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Window)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::PlanProposal)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MonitorWiring)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::PlannerWiring)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LinkWiring)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ReducerWiring)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NodeWiring)

@@ -3,8 +3,8 @@
 // durations of each kind. It never decides.
 #pragma once
 
+#include "actors/doors.hpp"
 #include "actors/job.hpp"
-#include "actors/messages.hpp"
 
 namespace stagecraft {
 

@@ -1,16 +1,15 @@
-// The node: spawns and wires the actors of a job on this process, watches them, gathers what the job leaves, and ends
-// them all.
+// The node: watches the actors of a job on this process, replaces those that are lost when the coordinator says so, and
+// gathers what the job leaves.
 //
-// Who knocks: the coordinator (iterations, the end), monitor and recorder (their last words), CAF (the death of an
-// actor). What it answers: the outbox, which the thread that drives the world reads. What it never does: take part in
-// an iteration.
+// Who knocks: the coordinator (iterations, replacements, the end), monitor and recorder (their last words), CAF (the
+// death of an actor). What it answers: the outbox, which the thread that drives the world reads; losses, to the
+// coordinator. What it never does: take part in an iteration.
 #pragma once
 
 #include <functional>
 #include <mutex>
 
-#include "actors/job.hpp"
-#include "actors/messages.hpp"
+#include "actors/cast.hpp"
 
 namespace stagecraft {
 
@@ -36,16 +35,14 @@ class Outbox {
   std::optional<Ended> end_;
 };
 
-/// The handles of a running job, for the owner of the world.
+/// A running job, for the owner of the world.
 struct NodeHandles {
   NodeActor node;
-  CoordinatorActor coordinator;
-  RecorderActor recorder;
-  std::vector<caf::actor> all;  ///< everything to end, the node first
+  std::shared_ptr<Cast> cast;
 };
 
 /// Spawns all actors of a job and starts it, from `start` where there is one. `outbox` outlives them.
-NodeHandles spawn_node(JobRef job, std::shared_ptr<Outbox> outbox,
-                       std::shared_ptr<const LoadedCheckpoint> start = nullptr);
+NodeHandles spawn_node(const JobRef& job, std::shared_ptr<Outbox> outbox,
+                       const std::shared_ptr<const LoadedCheckpoint>& start = nullptr);
 
 }  // namespace stagecraft

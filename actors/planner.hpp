@@ -6,8 +6,8 @@
 // never does: hold up an iteration, or plan on a worker of the actor system.
 #pragma once
 
+#include "actors/doors.hpp"
 #include "actors/job.hpp"
-#include "actors/messages.hpp"
 
 namespace stagecraft {
 

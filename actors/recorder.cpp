@@ -29,9 +29,10 @@ struct RecorderState {
   NodeActor node;
   std::uint64_t hash = 0, count = 0, violations = 0, logged = 0, dropped = 0;
   std::deque<Event> ring;
-  std::string lines;                          // of the log, not yet on their way
-  std::uint64_t unsent = 0;                   // how many
-  std::map<Iteration, OperatorCount> counts;  // at most three iterations
+  std::string lines;                    // of the log, not yet on their way
+  std::uint64_t unsent = 0;             // how many
+  std::map<Key, OperatorCount> counts;  // of at most three iterations, each attempt by itself
+  std::map<Iteration, Key> decided;     // which attempt was
   Iteration committed;
 
   void on(const Events& x) {
@@ -42,13 +43,13 @@ struct RecorderState {
     ++count;
     if (event.kind == EventKind::violation) ++violations;
     if (event.kind == EventKind::ran && event.op) count_operator(event);
-    if (event.kind == EventKind::committed) on_commit(event.key.iteration);
+    if (event.kind == EventKind::committed) on_commit(event.key);
     write(event);
     ring.push_back(event);
     if (ring.size() > ring_size) ring.pop_front();
   }
   void count_operator(const Event& event) {
-    OperatorCount& c = counts[event.key.iteration];
+    OperatorCount& c = counts[event.key];
     const Operator& op = *event.op;
     if (!c.ran.emplace(event.place->replica, op).second)
       violate(event.key, fmt::format("operator {} of replica {} ran twice", to_text(op), event.place->replica.value));
@@ -57,18 +58,21 @@ struct RecorderState {
     c.weight += op.kind == OperatorKind::backward_weight || op.kind == OperatorKind::backward;
   }
   // Events of different actors overtake one another, so an iteration is checked when the next but one is decided.
-  void on_commit(Iteration iteration) {
-    committed = std::max(committed, iteration);
-    while (!counts.empty() && counts.begin()->first.value + 2 <= committed.value) check_first();
+  void on_commit(Key key) {
+    committed = key.iteration;
+    decided[key.iteration] = key;
+    while (!decided.empty() && decided.begin()->first.value + 2 <= committed.value) check_first();
   }
   void check_first() {
-    const auto& [iteration, c] = *counts.begin();
+    const Key key = decided.begin()->second;
+    const OperatorCount& c = counts[key];
     const std::uint64_t expected = std::uint64_t{job->topology.training.micro_batches} * job->total_chunks();
     if (c.forward != expected || c.backward != expected || c.weight != expected)
-      violate({{}, iteration}, fmt::format("iteration {} ran {} forwards, {} backwards, {} weight gradients instead of "
-                                           "{} each",
-                                           iteration.value, c.forward, c.backward, c.weight, expected));
-    counts.erase(counts.begin());
+      violate({{}, key.iteration}, fmt::format("iteration {} ran {} forwards, {} backwards, {} weight gradients "
+                                               "instead of {} each",
+                                               key.iteration.value, c.forward, c.backward, c.weight, expected));
+    std::erase_if(counts, [&](const auto& x) { return x.first.iteration <= key.iteration; });
+    decided.erase(key.iteration);
   }
   void violate(Key key, std::string text) {
     on(Event{.kind = EventKind::violation, .at = job->world.now(), .key = key, .text = std::move(text)});
@@ -91,11 +95,12 @@ struct RecorderState {
     unsent = 0;
   }
   void on(const CloseLog&) {
-    while (!counts.empty() && counts.begin()->first <= committed) check_first();
+    const Key last = decided.contains(committed) ? decided.at(committed) : Key{};
+    while (!decided.empty()) check_first();
     send_lines();
     LogClosed closed;
     for (const Event& e : ring)
-      if (e.kind == EventKind::ran && e.key.iteration == committed)
+      if (e.kind == EventKind::ran && e.key == last)
         closed.last_iteration.push_back({*e.place, e.op.value_or(Operator{}), e.start, e.at, !e.op});
     if (dropped > 0)
       job->world.log(job->log_path, fmt::format("{{\"event\":\"dropped\",\"text\":\"{} lines about single operators "

@@ -5,8 +5,8 @@
 // file (the world writes), answer anyone but the node that closes it.
 #pragma once
 
+#include "actors/doors.hpp"
 #include "actors/job.hpp"
-#include "actors/messages.hpp"
 
 namespace stagecraft {
 

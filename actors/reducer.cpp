@@ -27,6 +27,7 @@ struct ReducerState {
     std::map<GroupId, bool> tied_reduced;
     Tensor partner;
     bool partner_here = false;
+    std::map<GroupId, Tensor> gradients;  // for the twin
     ExactSum square_sum;
     LossSum loss;
     Instant due{};
@@ -45,6 +46,8 @@ struct ReducerState {
   void seen(Instant due) { work.due = std::max(work.due, due); }
 
   void on(ReducerWiring&& x) { wiring = std::move(x); }
+  void on(const NewStage& x) { wiring.stage = x.stage; }
+  void on(const NewTwin& x) { wiring.twin = x.twin; }
   void on(Subtrees&& x) {
     if (!fresh(x.key)) return;
     for (std::uint32_t q = 0; q < wiring.replicas.size(); ++q) {
@@ -76,7 +79,9 @@ struct ReducerState {
     ++work.reduced;
     if (role != TieRole::none && (x.group == embedding || x.group == head)) {
       work.tied_reduced[x.group] = true;
-      if (role != TieRole::both) post(self, job->world, wiring.tie_partner, TiePart{x.key, x.tie_part, x.due});
+      if (role != TieRole::both) post(self, job->world, wiring.tie_partner, TiePart{x.key, x.gradient, x.due});
+    } else {
+      work.gradients[x.group] = x.gradient;
     }
     maybe_tie();
     maybe_report();
@@ -99,6 +104,7 @@ struct ReducerState {
     if (!fresh(x.key)) return;
     seen(x.due);
     work.square_sum.add(x.square_sum);
+    work.gradients[x.group] = x.gradient;
     work.tie_done = true;
     maybe_report();
   }
@@ -112,6 +118,7 @@ struct ReducerState {
   void maybe_report() {
     if (work.reported || !work.stage_done || !work.tie_done || work.reduced < groups) return;
     work.reported = true;
+    if (wiring.twin) post(self, job->world, wiring.twin, TwinGradients{key, std::move(work.gradients), work.due});
     IterationReady ready{key, place, work.square_sum, work.loss.loss, work.loss.tokens, work.due};
     if (job->controls.round_norm_per_stage) {  // negative control: a rounded partial sum
       ready.square_sum = {};

@@ -6,8 +6,8 @@
 // never does: arithmetic on tensors, keeping anything beyond the newest key.
 #pragma once
 
+#include "actors/doors.hpp"
 #include "actors/job.hpp"
-#include "actors/messages.hpp"
 
 namespace stagecraft {
 

@@ -100,12 +100,16 @@ void log_start(const Job& job, const RunOptions& options, const RecorderActor& r
     note(fmt::format("continues {} after iteration {}", options.resume_from, job.start.iteration));
 }
 
-// Every actor gets an exit; the coordinator last, so that nobody is missed by a live one. True when all are gone.
+// Every actor gets an exit, the node first, so that nobody is missed by it. True when all are gone.
 bool end_all(World& world, const NodeHandles& handles, Duration patience) {
-  for (const caf::actor& actor : handles.all) caf::anon_send_exit(actor, caf::exit_reason::kill);
+  caf::anon_send_exit(handles.node, caf::exit_reason::kill);
   const Instant deadline = world.now() + patience;
-  const std::size_t none = 0;
-  const auto gone = [&] { return world.system().registry().running() == none; };
+  std::size_t told = 0;  // the node may still have replaced somebody before it went
+  const auto gone = [&] {
+    const std::vector<Watched> all = handles.cast->all();
+    for (; told < all.size(); ++told) caf::anon_send_exit(all[told].actor, caf::exit_reason::kill);
+    return world.system().registry().running() == 0;
+  };
   world.drive([&] { return gone() || (!world.is_virtual() && world.now() > deadline); });
   return gone();
 }
@@ -141,6 +145,12 @@ void fill_end(const Job& job, Outbox::Ended& end, RunResult& result) {
   for (std::string& v : digest.violations) result.violations.push_back(std::move(v));
 }
 
+// A job that went back to a checkpoint tells of some iterations again.
+void add(std::vector<IterationReport>& iterations, const IterationReport& report) {
+  while (!iterations.empty() && iterations.back().iteration >= report.iteration) iterations.pop_back();
+  iterations.push_back(report);
+}
+
 }  // namespace
 
 JobIdentity identity_of(const Topology& topology, const std::string& corpus_sha256) {
@@ -164,7 +174,8 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   result.set_aside = std::move(start.set_aside);
   const Instant begin = world.now();
   const NodeHandles handles = spawn_node(job, outbox, std::move(start.checkpoint));
-  log_start(*job, options, handles.recorder);
+  log_start(*job, options, handles.cast->recorder());
+  if (options.started) options.started(handles);
 
   std::optional<Outbox::Ended> end;
   bool stopping = false, alive = false;
@@ -176,12 +187,12 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   try {
     alive = world.drive([&] {
       for (const IterationReport& report : outbox->take_reports()) {
-        result.iterations.push_back(report);
+        add(result.iterations, report);
         if (options.on_iteration) options.on_iteration(report);
       }
       if (!stopping && options.stop_asked && options.stop_asked()) {
         stopping = true;
-        tell_from_outside(handles.coordinator, Stop{});
+        tell_from_outside(handles.cast->coordinator(), Stop{});
       }
       if (!end) end = outbox->take_end();
       return end.has_value();

@@ -15,6 +15,8 @@
 
 namespace stagecraft {
 
+struct NodeHandles;
+
 struct RunOptions {
   NegativeControls controls;
   std::string log_path, trace_path;  ///< empty: not kept
@@ -24,6 +26,8 @@ struct RunOptions {
   std::vector<PassedOver> passed_over;                       ///< newer ones that were not sound, for the log
   std::function<void(const IterationReport&)> on_iteration;  ///< called on the driving thread
   std::function<bool()> stop_asked;                          ///< asked often; true: finish the iteration and end
+  /// Called once everyone is there, on the driving thread: for whoever injects faults. Nobody keeps the handles.
+  std::function<void(const NodeHandles&)> started;
   /// The same job with other costs, for which the plan is made instead: what the planner believes, where the topology
   /// is what devices and links do. Not null: outlives the start of the run.
   const Topology* planned_for = nullptr;

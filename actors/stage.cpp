@@ -2,51 +2,19 @@
 
 #include <algorithm>
 
+#include "actors/held_state.hpp"
+#include "actors/loans.hpp"
 #include "actors/mailbox_completions.hpp"
 #include "actors/new_plan.hpp"
 #include "actors/stage_inbox.hpp"
+#include "actors/stage_notes.hpp"
+#include "actors/stage_work.hpp"
 #include "model/optimizer.hpp"
 #include "planning/bug.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-// Work of a stage that is no operator of the schedule.
-enum class Service : std::uint8_t { initialise, step, gather, reduce, tie };
-std::string_view name_of(Service service) {
-  static constexpr std::string_view names[] = {"initialise", "step", "gather", "reduce", "tie"};
-  return names[static_cast<std::size_t>(service)];
-}
-
-// What a body leaves for the owner. Written on the device, read after its completion.
-struct Outcome {
-  Tensor tensor;
-  ExactSum square_sum;
-  std::map<GroupId, Tensor> parts;
-};
-
-// The one thing that runs on the device.
-struct InFlight {
-  std::uint64_t ticket = 0;
-  std::optional<Operator> op;  // none: a service
-  Service service = Service::initialise;
-  GroupId group;
-  Instant since{};
-  std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
-};
-
-// A reduce or tie that waits for a free moment.
-struct ServiceRequest {
-  Service service = Service::reduce;
-  GroupId group;
-  std::vector<Segment> segments;
-  Tensor partner;
-  Instant due{};
-};
-
-// Events that a stage keeps before it tells them.
-constexpr std::size_t most_events = 64;
 
 struct StageActorState {
   static inline const char* name = "stage";
@@ -79,10 +47,13 @@ struct StageActorState {
   HeldMessages held;
   std::optional<InFlight> in_flight;
   std::uint64_t tickets = 0;
-  std::vector<Event> events;    // not yet told to the recorder
-  std::vector<Timing> timings;  // nor these to the monitor
-  Instant due{};                // when the device was last free
-  std::optional<Key> lent;      // the checkpointer reads parameters and moments: they must stay as they are
+  StageNotes notes;
+  Instant due{};                   // when the device was last free
+  Loans loans;                     // of parameters and moments
+  bool born = false;               // initialised
+  std::optional<Iteration> state;  // the parameters are those after this iteration; none: they are yet to come
+  std::optional<Restore> restore;  // to be done with the Open of its key
+  Key restored;                    // the one that was done last
 
   bool follows() const { return machine.plan().dispatch == Dispatch::follow; }
   bool alone() const { return job->topology.pipeline.replicas == 1; }
@@ -90,15 +61,21 @@ struct StageActorState {
   // -- birth
   void on(StageWiring&& x) {
     wiring = std::move(x);
+    notes.wire(wiring.recorder, wiring.monitor);
     stream = &job->world.open_stream(job->topology.device(place).kind,
                                      fmt::format("stage {}.{}", place.stage.value, place.replica.value),
                                      std::make_unique<MailboxCompletions<StageActor>>(job->world, StageActor{self}));
+    if (!wiring.rebuilt) state = Iteration{job->start.iteration};
     submit(Service::initialise, {}, Duration{}, {}, [m = model, start = std::move(wiring.start)](Outcome&) mutable {
       m->initialise();
       if (start) m->restore(start->state);
       start.reset();
     });
   }
+  void on(const NewStage& x) {
+    if (x.place.stage == place.stage) wiring.replicas[x.place.replica.value] = x.stage;
+  }
+  void on(const NewTwin& x) { wiring.twin = x.twin; }
 
   // -- keys
   template <class Message>
@@ -111,10 +88,14 @@ struct StageActorState {
   void on(const NewPlan& x) {
     if (x.key > key) plan = with(std::move(plan), x);
   }
+  void on(const Restore& x) {
+    if (x.key < key || x.key == restored) return;
+    restore = x;
+    if (x.key == key && !in_flight) enter();
+  }
+  // Also in the midst of an iteration: then that one is abandoned, and begun again or not.
   void on(const Open& x) {
     if (x.key <= key) return;
-    STAGECRAFT_ASSERT(!in_flight, "an Open for iteration {} came while the device was busy: its buffers are in use",
-                      x.key.iteration.value);
     open = x;
     key = open.key;
     running = false;
@@ -124,24 +105,50 @@ struct StageActorState {
     packings.clear();
     requests.clear();
     done_said = false;
-    if (open.decision.kind == Decision::Kind::step) return submit_step();
+    if (!in_flight) enter();
+  }
+  // The device is idle. First the state has to be that after the iteration before the one that opens.
+  void enter() {
+    const Iteration wanted{key.iteration.value - 1};
+    if (open.restores && restored != key) {
+      if (restore && restore->key == key) submit_restore();
+      return;
+    }
+    if (!state) return post(self, job->world, wiring.twin, AskState{key});
+    if (*state == wanted) return proceed();
+    STAGECRAFT_ASSERT(state->value + 1 == wanted.value, "the state after iteration {} can't become that after {}",
+                      state->value, wanted.value);
+    if (open.decision.kind == Decision::Kind::step) return submit_step(true);
+    state = wanted;
+    proceed();
+  }
+  void proceed() {
     model->drop_prepared();
     if (alone()) return begin_iteration();
-    submit_step();  // only to copy the parameters out
+    submit_step(false);  // only to copy the parameters out
   }
-  // Steps, if the decision says so, and copies out the blocks that this replica owns.
-  void submit_step() {
-    const Decision d = open.decision;
-    const StepFactors factors =
-        d.kind == Decision::Kind::step
-            ? step_factors(job->topology.training.optimizer, d.step, job->topology.job.iterations, d.clip, d.tokens)
-            : StepFactors{};
-    const Duration cost =
-        d.kind == Decision::Kind::step ? job->plan.step_time * static_cast<int>(model->groups().size()) : Duration{};
-    const bool separate = std::exchange(lent, std::nullopt).has_value();
-    submit(Service::step, open.due, cost, {}, [m = model, d, factors, copies = !alone(), separate](Outcome& out) {
+  void submit_restore() {
+    restored = key;
+    submit(Service::restore, open.due, Duration{}, {}, [m = model, from = std::exchange(restore, {})->from](Outcome&) {
+      m->initialise();
+      if (from) m->restore(from->state);
+    });
+    loans.separate();  // initialise() has made new buffers
+  }
+  void on(StateGiven&& x) {
+    if (x.key != key || state || in_flight) return post(self, job->world, wiring.twin, LoanOver{x.key});
+    submit(Service::restore, x.due, Duration{}, {}, [m = model, given = std::move(x.state)](Outcome&) {
+      m->take_over(given.parameters, given.first_moments, given.second_moments);
+    });
+  }
+  // Steps, if it is to, and copies out the blocks that this replica owns.
+  void submit_step(bool steps) {
+    const StepFactors factors = steps ? factors_of(*job, open.decision) : StepFactors{};
+    const Duration cost = steps ? job->plan.step_time * static_cast<int>(model->groups().size()) : Duration{};
+    const bool separate = steps && loans.separate();
+    submit(Service::step, open.due, cost, {}, [m = model, steps, factors, copies = !alone(), separate](Outcome& out) {
       if (separate) m->separate();
-      if (d.kind == Decision::Kind::step) m->step(factors);
+      if (steps) m->step(factors);
       m->drop_prepared();
       if (!copies) return;
       for (const GroupId g : m->groups())
@@ -158,9 +165,9 @@ struct StageActorState {
     maybe_gather();
   }
   void on(ParameterParts&& x) {
-    if (x.key < key) return;
     const Key of = x.key;
-    if (of > key || running || !parts.contains(place.replica)) return held.hold(of, std::move(x));
+    if (of < key || (of == key && running)) return;
+    if (of > key || !parts.contains(place.replica)) return held.hold(of, std::move(x));
     const ReplicaId from = x.from;
     parts[from] = std::move(x);
     maybe_gather();
@@ -178,7 +185,7 @@ struct StageActorState {
     });
   }
   void begin_iteration() {
-    if (open.checkpoint) lend();
+    if (open.checkpoint) post(self, job->world, wiring.checkpointer, StateLoan{key, lend(), std::max(due, open.due)});
     if (open.last) return report();
     running = true;
     began = moment = job->event_time(std::max(due, open.due));
@@ -195,26 +202,18 @@ struct StageActorState {
   void redeliver(HeldMessages::Message message) {
     std::visit([this](auto& x) { on(std::move(x)); }, message);
   }
-  void lend() {
-    lent = key;
-    post(self, job->world, wiring.checkpointer, StateLoan{key, state(), std::max(due, open.due)});
+  void on(AskState&& x) {  // of an empty twin
+    if (current(x)) post(self, job->world, wiring.twin, StateGiven{key, lend(), due});
   }
-  void on(const LoanOver& x) {
-    if (lent == x.key) lent.reset();
+  StageState lend() {
+    loans.lend(key);
+    return present_state();
   }
-  StageState state() const {
-    StageState state{place, {}, {}, {}, arena->peak(), arena->overdrafts()};
-    for (const GroupId g : model->groups()) {
-      state.parameters[g] = model->parameters(g);
-      if (model->is_alias(g)) continue;
-      state.first_moments[g] = model->first_moment(g);
-      state.second_moments[g] = model->second_moment(g);
-    }
-    return state;
-  }
+  void on(const LoanOver& x) { loans.back(x.key); }
+  StageState present_state() { return state_of(*model, place); }
   void report() {
-    tell_all();
-    post(self, job->world, wiring.coordinator, StageReport{key, state()});
+    notes.tell_all(self);
+    post(self, job->world, wiring.coordinator, StageReport{key, present_state()});
   }
 
   // -- the data path
@@ -313,7 +312,7 @@ struct StageActorState {
   void say_done() {
     if (done_said || !machine.finished()) return;
     done_said = true;
-    tell_all();
+    notes.tell_all(self);
     post(self, job->world, wiring.reducer, StageDone{key, model->loss(), due});
   }
 
@@ -361,11 +360,11 @@ struct StageActorState {
   }
   template <class Body>
   void submit(Service service, Instant not_before, Duration cost, GroupId group, Body body) {
-    launch(InFlight{0, std::nullopt, service, group}, not_before, cost, std::move(body));
+    launch(InFlight{0, key, std::nullopt, service, group}, not_before, cost, std::move(body));
   }
   template <class Body>
   void submit(const Operator& op, Instant not_before, Duration cost, Body body) {
-    launch(InFlight{0, op, Service::initialise, {}}, not_before, cost, std::move(body));
+    launch(InFlight{0, key, op, Service::initialise, {}}, not_before, cost, std::move(body));
   }
   template <class Body>
   void launch(InFlight flight, Instant not_before, Duration cost, Body body) {
@@ -385,11 +384,34 @@ struct StageActorState {
     in_flight.reset();
     due = x.completion.ended;
     const Duration time = x.completion.ended - x.completion.started;
-    timings.push_back({place, flight.op ? std::optional(flight.op->kind) : std::nullopt, time});
-    note(EventKind::ran, due, x.completion.started, flight.op, {},
-         flight.op ? "" : std::string(name_of(flight.service)));
+    notes.add(Timing{place, flight.op ? std::optional(flight.op->kind) : std::nullopt, time});
+    note({EventKind::ran,
+          due,
+          x.completion.started,
+          place,
+          flight.key,
+          flight.op,
+          {},
+          flight.op ? "" : std::string(name_of(flight.service))});
+    settle(flight);
+    if (flight.key != key) return enter();  // an Open waited for it: its buffers were in use
     if (flight.op) return finished(*flight.op, *flight.outcome);
     finished(flight);
+  }
+  // What an operator has changed, whether or not its iteration is still the present one.
+  void settle(const InFlight& flight) {
+    if (flight.op) return;
+    const Iteration before{flight.key.iteration.value - 1};
+    if (flight.service == Service::initialise) join();
+    if (flight.service == Service::step) state = before;
+    if (flight.service != Service::restore) return;
+    state = before;
+    if (wiring.twin) post(self, job->world, wiring.twin, LoanOver{flight.key});
+  }
+  void join() {
+    born = true;
+    note({.kind = EventKind::joined, .at = job->world.now(), .place = place});
+    post(self, job->world, wiring.coordinator, Joined{place});
   }
   void finished(const Operator& op, Outcome& outcome) {
     if (op.kind != OperatorKind::backward_weight) keep_output(op, std::move(outcome.tensor));
@@ -406,62 +428,54 @@ struct StageActorState {
   void finished(const InFlight& flight) {
     switch (flight.service) {
       case Service::initialise:
-        note(EventKind::joined, job->world.now(), {}, {}, {});
-        post(self, job->world, wiring.coordinator, Joined{place});
         return;
+      case Service::restore:
+        return enter();
       case Service::step:
         return share_parameters(flight.outcome->parts);
       case Service::gather:
         return begin_iteration();
       case Service::reduce: {
-        Reduced reduced{key, flight.group, flight.outcome->square_sum, {}, due};
-        const TieRole role = model->tie_role();
-        const Arithmetic& a = model->arithmetic();
-        if ((role == TieRole::embedding && flight.group == a.embedding_group()) ||
-            (role == TieRole::head && flight.group == a.head_group()))
-          reduced.tie_part = model->tie_part();
+        Reduced reduced{key, flight.group, flight.outcome->square_sum, model->prepared(flight.group), due};
         post(self, job->world, wiring.reducer, std::move(reduced));
         return act(stage_event::Finished{ServiceOperator{}}, due);
       }
       case Service::tie:
-        post(self, job->world, wiring.reducer, Tied{key, flight.outcome->square_sum, due});
+        post(self, job->world, wiring.reducer,
+             Tied{key, model->tied_group(), flight.outcome->square_sum, model->prepared(model->tied_group()), due});
         return act(stage_event::Finished{ServiceOperator{}}, due);
     }
   }
 
   // -- the watch
   void on(const Explain&) {
-    tell_all();
-    Explanation answer{place, {}, {}};
+    notes.tell_all(self);
+    Explanation answer{place, born, {}, {}};
     if (in_flight) {
       answer.busy = std::max(job->world.now() - in_flight->since, Duration{1});
       answer.text = fmt::format("its device has been busy with {} for {}",
                                 in_flight->op ? to_text(*in_flight->op) : std::string(name_of(in_flight->service)),
                                 format(answer.busy));
     } else if (!running) {
-      answer.text = open.last ? "it waits to report" : "it waits for an Open or for its replicas' parameters";
+      answer.text = !state      ? "it waits for the state that its twin holds"
+                    : open.last ? "it waits to report"
+                                : "it waits for an Open or for its replicas' parameters";
     } else {
       answer.text = machine.explain();
     }
     post(self, job->world, wiring.coordinator, std::move(answer));
   }
-  void note(EventKind kind, Instant at, Instant start, std::optional<Operator> op, std::optional<Direction> direction,
-            std::string text = {}) {
-    events.push_back({kind, at, start, place, key, op, direction, std::move(text)});
-    if (!running || events.size() >= most_events) tell_all();
+  void note(Event event) {
+    notes.add(std::move(event));
+    if (!running || notes.full()) notes.tell_all(self);
   }
   // Both ends of a tensor's way, told by the one who has it now.
   void note_transfer(const TensorMessage& x) {
     const bool forward = x.direction == Direction::forward;
     const Place from{job->stage_of({forward ? x.to.value - 1 : x.to.value + 1}), place.replica};
     const Operator op{kind_of(x.direction), x.to, x.micro_batch};
-    events.push_back({EventKind::sent, x.sent, {}, from, x.key, op, x.direction, {}});
-    note(EventKind::arrived, job->event_time(x.due), {}, op, x.direction);
-  }
-  // What was noted goes out by the dozen, and before anyone could miss it.
-  void tell_all() {
-    if (!events.empty()) tell(self, wiring.recorder, Events{std::exchange(events, {})});
-    if (!timings.empty()) tell(self, wiring.monitor, Timings{std::exchange(timings, {})});
+    notes.add({EventKind::sent, x.sent, {}, from, x.key, op, x.direction, {}});
+    note({EventKind::arrived, job->event_time(x.due), {}, place, key, op, x.direction, {}});
   }
 };
 

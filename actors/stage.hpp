@@ -10,8 +10,8 @@
 // with the replicas -> run the stage machine -> subtrees to the reducer -> reduce, tie -> wait for the next Open.
 #pragma once
 
+#include "actors/doors.hpp"
 #include "actors/job.hpp"
-#include "actors/messages.hpp"
 
 namespace stagecraft {
 

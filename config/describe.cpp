@@ -168,6 +168,7 @@ std::string describe(const Topology& t) {
   out +=
       fmt::format("timeouts:\n  operation: {}\n  iteration: {}\n  stage: {}\n  node: {}\n", exact(t.timeouts.operation),
                   exact(t.timeouts.iteration), exact(t.timeouts.stage), exact(t.timeouts.node));
+  out += fmt::format("recovery: {{ twins: {}, attempts: {} }}\n", t.recovery.twins, t.recovery.attempts);
   out += fmt::format("checkpoint:\n  dir: {}\n  every: {}\n  keep: {}\n", text_of(t.checkpoint.dir), t.checkpoint.every,
                      t.checkpoint.keep);
   return out + fmt::format("output:\n  dir: {}\n", text_of(t.output.dir));

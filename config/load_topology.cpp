@@ -27,7 +27,7 @@ bool check_version(Section& root, Report& report) {
 void read_all(Section& root, TopologyDraft& draft, Report& report) {
   // Asked for in the order of the reference, so that messages list them so.
   for (const char* key :
-       {"job", "model", "data", "training", "pipeline", "nodes", "links", "timeouts", "checkpoint", "output"}) {
+       {"job", "model", "data", "training", "pipeline", "nodes", "links", "timeouts", "recovery", "checkpoint", "output"}) {
     root.value(key);
   }
   read_nodes(root, draft, report);
@@ -38,6 +38,7 @@ void read_all(Section& root, TopologyDraft& draft, Report& report) {
   read_pipeline(root, draft, report);
   read_links(root, draft, report);
   read_timeouts(root, draft, report);
+  read_recovery(root, draft, report);
   read_checkpoint(root, draft, report);
   read_output(root, draft, report);
   root.finish();

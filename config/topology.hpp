@@ -122,6 +122,12 @@ struct TimeoutsSpec {
   Duration node{};       ///< the end of a run: everything gone
 };
 
+/// What is done about a loss.
+struct RecoverySpec {
+  bool twins = false;          ///< each stage's state has a copy that follows, on another node if there is one
+  std::uint32_t attempts = 2;  ///< how often one iteration may be begun again; 0: a loss ends the run
+};
+
 struct CheckpointSpec {
   std::string dir = "checkpoints";  ///< a job keeps its own in <dir>/<job.name>
   std::uint32_t every = 0;          ///< iterations between two; 0: only when the run is stopped
@@ -142,6 +148,7 @@ struct Topology {
   std::vector<NodeSpec> nodes;
   LinksSpec links;
   TimeoutsSpec timeouts;
+  RecoverySpec recovery;
   CheckpointSpec checkpoint;
   OutputSpec output;
 

@@ -106,6 +106,14 @@ void read_checkpoint(Section& root, TopologyDraft& draft, Report& report) {
   checkpoint.finish();
 }
 
+void read_recovery(Section& root, TopologyDraft& draft, Report&) {
+  Section recovery = root.section("recovery", false);
+  RecoverySpec& spec = draft.topology.recovery;
+  spec.twins = recovery.boolean("twins", draft.topology.nodes.size() > 1).value;
+  spec.attempts = recovery.integer<std::uint32_t>("attempts", 0, 1'000'000, spec.attempts).value;
+  recovery.finish();
+}
+
 void read_output(Section& root, TopologyDraft& draft, Report& report) {
   Section output = root.section("output", false);
   OutputSpec& spec = draft.topology.output;

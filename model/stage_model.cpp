@@ -106,6 +106,21 @@ void StageModel::restore(const std::map<GroupId, GroupValues>& state) {
   }
 }
 
+void StageModel::take_over(const std::map<GroupId, Tensor>& parameters, const std::map<GroupId, Tensor>& first_moments,
+                           const std::map<GroupId, Tensor>& second_moments) {
+  const auto copy = [](std::map<GroupId, Tensor>& to, const std::map<GroupId, Tensor>& from) {
+    for (auto& [group, tensor] : to) {
+      const Tensor& other = from.at(group);
+      STAGECRAFT_ASSERT(other.size() == tensor.size(), "group {} has {} elements, its copy {}", group.value,
+                        tensor.size(), other.size());
+      std::copy_n(other.data(), other.size(), tensor.data());
+    }
+  };
+  copy(parameters_, parameters);
+  copy(first_moments_, first_moments);
+  copy(second_moments_, second_moments);
+}
+
 void StageModel::separate() {
   for (auto* tensors : {&parameters_, &first_moments_, &second_moments_})
     for (auto& [group, tensor] : *tensors) {
@@ -220,14 +235,14 @@ ExactSum StageModel::reduce(GroupId group, const std::vector<Segment>& segments)
   return tied ? ExactSum{} : square_sum(group, gradient);
 }
 
-Tensor StageModel::tie_part() const {
-  return prepared_.at(tie_role_ == TieRole::head ? arithmetic_->head_group() : arithmetic_->embedding_group());
+GroupId StageModel::tied_group() const {
+  return tie_role_ == TieRole::head ? arithmetic_->head_group() : arithmetic_->embedding_group();
 }
 
 // The sum goes to a buffer of its own: the part that was sent to the other end must stay as it is.
 ExactSum StageModel::tie(const Tensor& partner) {
   const GroupId embedding = arithmetic_->embedding_group(), head = arithmetic_->head_group();
-  const GroupId own = tie_role_ == TieRole::head ? head : embedding;
+  const GroupId own = tied_group();
   const Tensor mine = prepared_.at(own);
   const Tensor other = tie_role_ == TieRole::both ? prepared_.at(head) : partner;
   STAGECRAFT_ASSERT(mine.size() == other.size(), "tied parts of {} and {} elements", mine.size(), other.size());

@@ -58,6 +58,9 @@ class StageModel {
   /// Takes parameters and moments from a checkpoint, after initialise(). Every group of the stage must be there with
   /// its size (load_checkpoint sees to that).
   void restore(const std::map<GroupId, GroupValues>& state);
+  /// Copies parameters and moments of a model of the same share, after initialise().
+  void take_over(const std::map<GroupId, Tensor>& parameters, const std::map<GroupId, Tensor>& first_moments,
+                 const std::map<GroupId, Tensor>& second_moments);
   /// Moves parameters and moments to buffers of its own: who holds the old handles keeps what they show now.
   void separate();
   /// Forgets what the last iteration left: activations, gradients, losses.
@@ -80,8 +83,12 @@ class StageModel {
   std::vector<Segment> take_segments(GroupId group);
   /// Evaluates the tree on the owned blocks of a group; the sum of squares is zero where a tie is still to come.
   ExactSum reduce(GroupId group, const std::vector<Segment>& segments);
-  /// The owned blocks of the reduced gradient of the tied table, for the other end.
-  Tensor tie_part() const;
+  /// The reduced gradient of a group: its owned blocks, packed. Of a tied table before tie(): this end's part.
+  const Tensor& prepared(GroupId group) const { return prepared_.at(group); }
+  /// Takes a reduced gradient from elsewhere, to step by it.
+  void prepare(GroupId group, Tensor gradient) { prepared_[group] = std::move(gradient); }
+  /// The tied table that this stage steps.
+  GroupId tied_group() const;
   /// Adds the two tied gradients (embedding + head, in that order); counted in the norm at the embedding's end.
   /// `partner` is the other end's part, or empty when both ends are here.
   ExactSum tie(const Tensor& partner);

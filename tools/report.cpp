@@ -217,6 +217,8 @@ int exit_code(const RunResult& result) {
       if (!result.checkpoint_error.empty()) return fault;
       if (result.ending == Ending::done) return done;
       return result.saved_iteration > 0 || !result.resumed_from.empty() ? stopped : left_at_once;
+    case Ending::fault:
+      return fault;
     case Ending::no_progress:
       return no_progress;
     case Ending::bug:

@@ -65,6 +65,7 @@ class VirtualWorld final : public World {
 
   bool drive(const std::function<bool()>& done) override {
     while (!done()) {
+      if (options_.before_step) options_.before_step(scheduler().steps());
       if (scheduler().step() || scheduler().fire_due()) continue;
       if (!quiet_.empty()) {
         for (const auto& then : std::exchange(quiet_, {})) then();

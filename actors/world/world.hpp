@@ -82,6 +82,9 @@ struct VirtualOptions {
   std::uint64_t seed = 1;
   Duration lateness{};     ///< every message between actors comes up to this much late, and may overtake
   bool serialise = false;  ///< control messages go through their wire form
+  /// Called before each message that an actor handles, with how many there have been. For whoever wants to strike at
+  /// any moment.
+  std::function<void(std::uint64_t)> before_step{};
 };
 /// `disk` is the one of the simulated node; it outlives the world, as a disk outlives a crash.
 std::unique_ptr<World> make_virtual_world(const VirtualOptions& options, std::shared_ptr<Disk> disk);

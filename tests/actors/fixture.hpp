@@ -77,11 +77,12 @@ struct VirtualRun {
   Duration lateness{};
   RunOptions options;
   std::shared_ptr<Disk> disk{};  ///< none: a fresh one with the text
+  std::function<void(std::uint64_t)> before_step{};
 };
 
 inline RunResult run_virtual(const Topology& topology, const VirtualRun& run = {}) {
   static const std::shared_ptr<MemoryDisk> text = text_disk();
-  VirtualOptions options{run.seed, run.lateness, topology.nodes.size() > 1};
+  VirtualOptions options{run.seed, run.lateness, topology.nodes.size() > 1, run.before_step};
   const auto world = make_virtual_world(options, run.disk ? run.disk : std::make_shared<MemoryDisk>(text));
   return run_job(*world, topology, run.options);
 }

@@ -221,7 +221,8 @@ TEST(VirtualWorld, an_actor_that_meets_a_bug_ends_the_run_and_is_named) {
   const NodeHandles handles = spawn_node(job, outbox);
   std::optional<Outbox::Ended> end;
   world->drive([&] { return (end = outbox->take_end()).has_value(); });
-  for (const caf::actor& actor : handles.all) caf::anon_send_exit(actor, caf::exit_reason::kill);
+  caf::anon_send_exit(handles.node, caf::exit_reason::kill);
+  for (const Watched& w : handles.cast->all()) caf::anon_send_exit(w.actor, caf::exit_reason::kill);
   world->drive([&] { return world->system().registry().running() == 0; });
   ASSERT_TRUE(end);
   EXPECT_EQ(end->job.ending, Ending::bug);

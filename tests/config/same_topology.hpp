@@ -113,6 +113,8 @@ inline void expect_same(const Topology& a, const Topology& b) {
   EXPECT_EQ(a.timeouts.iteration, b.timeouts.iteration);
   EXPECT_EQ(a.timeouts.stage, b.timeouts.stage);
   EXPECT_EQ(a.timeouts.node, b.timeouts.node);
+  EXPECT_EQ(a.recovery.twins, b.recovery.twins);
+  EXPECT_EQ(a.recovery.attempts, b.recovery.attempts);
   EXPECT_EQ(a.checkpoint.dir, b.checkpoint.dir);
   EXPECT_EQ(a.checkpoint.every, b.checkpoint.every);
   EXPECT_EQ(a.checkpoint.keep, b.checkpoint.keep);

@@ -1,0 +1,108 @@
+// The typed door of each actor: what it takes. And who talks to whom: the first message of an actor's life.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "actors/messages.hpp"
+
+namespace stagecraft {
+
+struct NewStage;
+struct NewTwin;
+using CoordinatorActor = Door<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound,
+                              PlanProposal, Lost, Replaced, Stop, Tick, Explanation, NewStage, NewTwin>;
+struct PlannerWiring;
+using PlannerActor = Door<PlannerWiring, IterationOpened, Window, OperatorDone>;
+struct CheckpointerWiring;
+using CheckpointerActor = Door<CheckpointerWiring, BeginCheckpoint, StateLoan, FindCheckpoint, OperatorDone, NewStage>;
+using LoaderActor = Door<Announce, Prefetch, NewStage>;
+struct StageWiring;
+using StageActor =
+    Door<StageWiring, NewPlan, Restore, Open, Tokens, TensorMessage, Announcement, OperatorDone, InstantOver, WakeUp,
+         ReduceOrder, TieOrder, ParameterParts, AskState, StateGiven, LoanOver, Explain, NewStage, NewTwin>;
+struct TwinWiring;
+using TwinActor =
+    Door<TwinWiring, Restore, Open, TwinGradients, AskState, StateGiven, LoanOver, OperatorDone, NewStage>;
+struct LinkWiring;
+using LinkActor = Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, Credit, NewStage>;
+struct ReducerWiring;
+using ReducerActor = Door<ReducerWiring, Subtrees, StageDone, Segments, Reduced, TiePart, Tied, NewStage, NewTwin>;
+struct MonitorWiring;
+using MonitorActor = Door<MonitorWiring, Timings, AskWindow, AskProfile>;
+using RecorderActor = Door<Event, Events, CloseLog>;
+struct NodeWiring;
+using NodeActor = Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed, Replace, KillOrder>;
+
+struct NewStage {  ///< node -> everyone who talks to the stage of that place: it is another one now
+  Place place;
+  StageActor stage;
+};
+struct NewTwin {  ///< node -> everyone who talks to the twin of that place
+  Place place;
+  TwinActor twin;
+};
+
+/// Who a stage talks to. The first message of its life.
+struct StageWiring {
+  CoordinatorActor coordinator;
+  LoaderActor loader;
+  ReducerActor reducer;
+  MonitorActor monitor;
+  RecorderActor recorder;
+  CheckpointerActor checkpointer;                 ///< none: no checkpoints are kept
+  TwinActor twin;                                 ///< none: the job keeps no twins
+  std::shared_ptr<const LoadedCheckpoint> start;  ///< what to continue; none: from the first parameters
+  bool rebuilt = false;                           ///< in the place of one that was lost: its state is yet to come
+  std::vector<StageActor> replicas;               ///< the same stage, by replica; itself included
+  std::map<ChunkId, LinkActor> before, after;     ///< per hosted chunk: the link ends towards its neighbours
+};
+struct TwinWiring {
+  CoordinatorActor coordinator;
+  RecorderActor recorder;
+  StageActor stage;  ///< whose state it copies
+  std::shared_ptr<const LoadedCheckpoint> start;
+  bool rebuilt = false;
+};
+struct CheckpointerWiring {
+  CoordinatorActor coordinator;
+  std::vector<StageActor> stages;
+};
+struct MonitorWiring {
+  PlannerActor planner;
+};
+struct PlannerWiring {
+  CoordinatorActor coordinator;
+  MonitorActor monitor;
+};
+struct LinkWiring {
+  StageActor stage;  ///< whose end this is
+  LinkActor peer;    ///< the other end
+};
+struct ReducerWiring {
+  CoordinatorActor coordinator;
+  StageActor stage;
+  std::vector<ReducerActor> replicas;  ///< of the same stage, itself included
+  ReducerActor tie_partner;            ///< the other end of tied embeddings, if another stage has it
+  TwinActor twin;                      ///< none: the job keeps no twins
+};
+
+class Cast;
+struct NodeWiring {
+  std::shared_ptr<Cast> cast;  ///< everyone on this node
+};
+
+}  // namespace stagecraft
+
+// Handles stay within one process.
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::CheckpointerWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MonitorWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::PlannerWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LinkWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ReducerWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NodeWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TwinWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NewStage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NewTwin)
