@@ -49,9 +49,9 @@ void Report::add(ErrorCode code, const Position& at, std::string_view path, std:
   diagnostics_.push_back(std::move(d));
 }
 
-bool Report::has_errors() const {
-  return std::any_of(diagnostics_.begin(), diagnostics_.end(),
-                     [](const Diagnostic& d) { return d.severity == Severity::error; });
+std::size_t Report::error_count() const {
+  const auto is_error = [](const Diagnostic& d) { return d.severity == Severity::error; };
+  return static_cast<std::size_t>(std::count_if(diagnostics_.begin(), diagnostics_.end(), is_error));
 }
 
 std::vector<Diagnostic> Report::sorted() const {

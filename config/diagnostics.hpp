@@ -43,7 +43,8 @@ class Report {
   Report(std::string file, std::vector<std::string> overrides);
   /// The severity is that of the code's page. `path` is the key path, empty for the file as a whole.
   void add(ErrorCode code, const Position& at, std::string_view path, std::string_view message);
-  bool has_errors() const;
+  std::size_t error_count() const;
+  bool has_errors() const { return error_count() > 0; }
   /// All so far, sorted by position (file first, then overrides in their order).
   std::vector<Diagnostic> sorted() const;
   const std::vector<std::string>& overrides() const { return overrides_; }

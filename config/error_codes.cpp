@@ -10,11 +10,12 @@ namespace stagecraft {
 std::vector<ErrorPage> error_pages() {
   std::vector<ErrorPage> pages(syntax_pages().begin(), syntax_pages().end());
   pages.insert(pages.end(), topology_pages().begin(), topology_pages().end());
+  pages.insert(pages.end(), scenario_pages().begin(), scenario_pages().end());
   return pages;
 }
 
 ErrorPage page_of(ErrorCode code) {
-  for (const auto pages : {syntax_pages(), topology_pages()}) {
+  for (const auto pages : {syntax_pages(), topology_pages(), scenario_pages()}) {
     for (const ErrorPage& page : pages) {
       if (page.code == code) return page;
     }

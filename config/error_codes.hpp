@@ -1,5 +1,7 @@
 // The stable codes of everything that can be wrong with a file: `SC01xx` for syntax and values, `SC02xx` for what a
-// topology means. A code never changes its meaning; new ones go to the end of their group. Values only; any thread.
+// topology means,
+// `SC03xx` for what a scenario means. A code never changes its meaning; new ones go to the end of their group. Values
+// only; any thread.
 #pragma once
 
 #include <cstdint>
@@ -77,6 +79,22 @@ enum class ErrorCode : std::uint16_t {
   warmup_above_work = 260,
   rate_never_reached = 261,
   relaxed_consistency = 262,
+
+  one_of_keys = 301,
+  wrong_target = 302,
+  key_not_of_fault = 303,
+  filter_not_of_event = 304,
+  duplicate_fault = 305,
+  unknown_fault = 306,
+  nothing_to_measure = 307,
+  never_fires = 308,
+  not_in_real_world = 309,
+  no_such_link = 310,
+  no_such_place = 311,
+  no_such_node = 312,
+  nothing_computed = 313,
+  no_checkpoints = 314,
+  beyond_the_job = 315,
 };
 
 enum class Severity : std::uint8_t {

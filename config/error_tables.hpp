@@ -1,5 +1,5 @@
-// The pages of the two groups of codes, each in increasing order. Internal to config/error_codes.cpp. Values only; any
-// thread.
+// The pages of the three groups of codes, each in increasing order. Internal to config/error_codes.cpp. Values only;
+// any thread.
 #pragma once
 
 #include <span>
@@ -10,5 +10,6 @@ namespace stagecraft {
 
 std::span<const ErrorPage> syntax_pages();    ///< SC01xx
 std::span<const ErrorPage> topology_pages();  ///< SC02xx
+std::span<const ErrorPage> scenario_pages();  ///< SC03xx
 
 }  // namespace stagecraft

@@ -1,7 +1,5 @@
 #include "config/load_topology.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "config/overrides.hpp"
@@ -10,19 +8,6 @@
 
 namespace stagecraft {
 namespace {
-
-constexpr std::uint64_t known_version = 1;
-
-// True when the rest of the file can be judged: keys may mean something else in other versions.
-bool check_version(Section& root, Report& report) {
-  const auto value = root.required_value("version", std::to_string(known_version));
-  const auto version = value ? read_integer(*value, {0, 1'000'000}, report) : std::nullopt;
-  if (!version || *version == known_version) return true;
-  report.add(ErrorCode::unknown_version, value->at, value->path,
-             fmt::format("expected version {}, got {}; use a stagecraft that reads it, or write version: {}",
-                         known_version, *version, known_version));
-  return false;
-}
 
 void read_all(Section& root, TopologyDraft& draft, Report& report) {
   // Asked for in the order of the reference, so that messages list them so.

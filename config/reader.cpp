@@ -85,17 +85,26 @@ void Section::not_available(std::string_view key, std::string_view instead) {
               fmt::format("expected {}, got a key that this version can't do yet; remove it", instead));
 }
 
-void Section::finish() {
-  if (!node_) return;
-  const auto holds = [](const std::vector<std::string>& keys, const std::string& key) {
+bool Section::is_known(const std::string& key) const {
+  const auto holds = [&](const std::vector<std::string>& keys) {
     return std::find(keys.begin(), keys.end(), key) != keys.end();
   };
+  return holds(known_) || holds(refused_);
+}
+
+bool Section::has_unknown_key() const {
+  return node_ && std::any_of(node_->entries.begin(), node_->entries.end(),
+                              [&](const YamlNode::Entry& entry) { return !is_known(entry.key); });
+}
+
+void Section::finish() {
+  if (!node_) return;
   std::map<std::string_view, Position> first;
   for (const YamlNode::Entry& entry : node_->entries) {
     const auto [where, is_first] = first.emplace(entry.key, entry.at);
     if (!is_first) {
       report_duplicate(entry, where->second);
-    } else if (!holds(known_, entry.key) && !holds(refused_, entry.key)) {
+    } else if (!is_known(entry.key)) {
       report_unknown(entry);
     }
   }

@@ -101,15 +101,19 @@ class Section {
   /// A key of the format that this version can't do: reported as such when it is given.
   void not_available(std::string_view key, std::string_view instead);
 
+  /// The file gives a key that has not been asked for yet.
+  bool has_unknown_key() const;
   /// Reports unknown and duplicate keys.
   void finish();
 
   bool given() const { return node_ != nullptr; }
   const Position& at() const { return at_; }
+  const std::string& path() const { return path_; }
   std::string path_of(std::string_view key) const;
 
  private:
   Section(std::string path, Position at, bool quiet, Report& report);
+  bool is_known(const std::string& key) const;
   void report_duplicate(const YamlNode::Entry& entry, const Position& first);
   void report_unknown(const YamlNode::Entry& entry);
 

@@ -33,7 +33,15 @@ enum class FaultKind : std::uint8_t {
   flip,        ///< one bit is written wrong, and nobody is told
   skew,        ///< a node's clock is wrong
 };
+inline constexpr std::size_t fault_kinds = std::size_t(FaultKind::skew) + 1;
+/// The word of the file.
 std::string_view name_of(FaultKind kind);
+/// It is over in the moment in which it strikes: it takes no duration and needs no healing.
+bool strikes_once(FaultKind kind);
+/// The real world can make it. The others need the simulated control plane, clocks or disk.
+bool is_possible_in_real_world(FaultKind kind);
+/// It strikes an operation of the disk of the checkpoints.
+bool is_disk_fault(FaultKind kind);
 
 /// What a fault strikes. One kind of thing.
 struct FaultTarget {
@@ -45,11 +53,15 @@ struct FaultTarget {
     disk,   ///< that of the checkpoints
     job,    ///< all of it
   } kind = Kind::job;
-  StageId stage, other;
-  std::optional<Direction> direction;  ///< link: none means both
-  std::optional<ReplicaId> replica;    ///< link, stage, twin: none means all (links) or the first (stage, twin)
-  std::vector<std::uint32_t> nodes;
+  StageId stage, other;                 ///< link: in the order of the file
+  std::optional<Direction> direction;   ///< link: none means both
+  std::optional<ReplicaId> replica;     ///< link, stage, twin: none means all (links) or the first (stage, twin)
+  std::vector<std::string> node_names;  ///< as the file has them
+  std::vector<std::uint32_t> nodes;     ///< filled in by `check_against`, once they are known
+  Position at, replica_at;
 };
+inline constexpr std::size_t target_kinds = std::size_t(FaultTarget::Kind::job) + 1;
+std::string_view name_of(FaultTarget::Kind kind);
 
 /// What a run tells while it runs, and a trigger may wait for.
 enum class RunEvent : std::uint8_t {
@@ -68,7 +80,12 @@ enum class RunEvent : std::uint8_t {
   saved,
   recovered,  ///< an iteration was opened again after a loss
 };
+inline constexpr std::size_t run_events = std::size_t(RunEvent::recovered) + 1;
 std::string_view name_of(RunEvent event);
+/// It is told of one stage of one replica.
+bool has_stage(RunEvent event);
+/// It is told of one micro-batch.
+bool has_micro_batch(RunEvent event);
 
 /// An event with conditions; what is not given matches everything.
 struct EventPattern {
@@ -77,6 +94,7 @@ struct EventPattern {
   std::optional<ReplicaId> replica;
   std::optional<MicroBatch> micro_batch;
   std::optional<Iteration> iteration;
+  Position at, stage_at, replica_at, micro_batch_at, iteration_at;
 };
 
 /// When a fault strikes.
@@ -92,6 +110,7 @@ struct Trigger {
   Duration time{};  ///< drawn: the mean between two (mtbf)
   EventPattern event;
   std::uint32_t at_most = 1;  ///< times
+  Position at;                ///< of the iteration or time; of an event see the pattern
 };
 
 struct FaultSpec {
@@ -108,7 +127,7 @@ struct FaultSpec {
   double probability = 1;       ///< drop, duplicate, reorder: of each message
   Duration offset{};            ///< skew
   std::uint32_t operation = 1;  ///< disk faults: the n-th operation from then on; the first is 1
-  Position at;
+  Position at, kind_at;
 };
 
 /// Something that must never happen, in any run.
@@ -123,6 +142,7 @@ enum class Invariant : std::uint8_t {
   left_behind,         ///< actors, timers or credits after the end
   damaged_checkpoint,  ///< a checkpoint that is not sound was offered as one
 };
+inline constexpr std::size_t invariants = std::size_t(Invariant::damaged_checkpoint) + 1;
 std::string_view name_of(Invariant invariant);
 
 struct Expectation {
@@ -133,7 +153,7 @@ struct Expectation {
     never,
     committed,
     checkpoint,
-    shutdown
+    shutdown,
   } kind = Kind::never;
   std::string fault;               ///< iteration_time: during or after; progress: after. Empty: the whole run
   bool after = false;              ///< iteration_time: after the fault instead of during it
@@ -144,22 +164,30 @@ struct Expectation {
   std::vector<Invariant> never;
   std::uint32_t at_least = 0;  ///< committed: iterations; checkpoint: iteration of the newest sound one
   Position at;
+  Position fault_at;
+  Position number_at;  ///< of `settle` or `at_least`; of the expectation where it is not given
 };
+inline constexpr std::size_t expectation_kinds = std::size_t(Expectation::Kind::shutdown) + 1;
+std::string_view name_of(Expectation::Kind kind);
 
 /// All faults are healed and none begins from an iteration on; from then on progress is demanded.
 struct Calm {
   Iteration from;
   Duration within{};  ///< each iteration
+  Position at;
 };
 
 enum class ScenarioWorld : std::uint8_t { virtual_clock, real };
+std::string_view name_of(ScenarioWorld world);
 
 struct Scenario {
   std::string file;  ///< as given
   std::string name;
-  std::string shows;             ///< a sentence: what it is there for
-  std::string topology;          ///< path, relative to the working directory
+  std::string shows;     ///< a sentence: what it is there for
+  std::string topology;  ///< path, relative to the working directory
+  Position topology_at;
   std::vector<std::string> set;  ///< overrides of the topology, dotted.key=value
+  std::vector<Position> set_at;  ///< of each
   ScenarioWorld world = ScenarioWorld::virtual_clock;
   std::uint64_t first_seed = 1, last_seed = 1;
   Duration deadline{};  ///< of the world's clock: a run that is not over by then is stopped (exit 4)

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "config/common_fields.hpp"
 #include "config/reader.hpp"
 #include "config/topology.hpp"
 
@@ -47,14 +48,6 @@ void check_model(TopologyDraft& draft, Report& report);
 void check_training(TopologyDraft& draft, Report& report);
 void check_pipeline(TopologyDraft& draft, Report& report);
 void check_devices(TopologyDraft& draft, Report& report);
-
-// Shared by several sections.
-
-/// A name that can stand in file names and on command lines: letters, digits, - _ . and at most 64 of them.
-Field<std::string> read_name(Section& section, std::string_view key, Report& report);
-/// A free text without control characters (a path, an address).
-Field<std::string> read_line(Section& section, std::string_view key, std::size_t longest,
-                             std::optional<std::string> fallback, Report& report);
 
 /// "[8, 8, 7, 7]"; the middle of long lists is left out.
 std::string list_text(const std::vector<std::uint32_t>& numbers);

@@ -8,6 +8,7 @@
 #include "model/corpus.hpp"
 #include "model/memory_check.hpp"
 #include "tools/commands.hpp"
+#include "tools/diagnostics_json.hpp"
 #include "tools/open_topology.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
@@ -114,14 +115,7 @@ Json stages_json(const Topology& topology, const JobPlan& plan) {
 int print_json(const LoadResult& loaded) {
   Json j;
   j["ok"] = false;
-  j["diagnostics"] = Json::array();
-  for (const Diagnostic& d : loaded.diagnostics)
-    j["diagnostics"].push_back({{"code", to_text(d.code)},
-                                {"severity", to_text(d.severity)},
-                                {"source", d.source},
-                                {"line", d.at.line},
-                                {"column", d.at.column},
-                                {"message", d.message}});
+  j["diagnostics"] = to_json(loaded.diagnostics);
   if (!loaded.topology) {
     say("{}\n", j.dump());
     return bad_input;

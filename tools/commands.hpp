@@ -69,10 +69,16 @@ struct CheckpointOptions {
   bool gguf = false;           ///< export: one GGUF file instead of a folder for Hugging Face's transformers
 };
 
+struct ScenarioOptions {
+  std::vector<std::string> files;
+  bool json = false;
+};
+
 int check_command(const FileOptions& options);
 int run_command(const RunCommandOptions& options);
 int sim_command(const SimOptions& options);
 int plan_command(const PlanOptions& options);
+int scenario_check_command(const ScenarioOptions& options);
 int explain_command(const std::string& code);
 int checkpoint_ls_command(const CheckpointOptions& options);
 int checkpoint_verify_command(const CheckpointOptions& options);

@@ -137,6 +137,16 @@ void add_checkpoint_verbs(CLI::App& app, CheckpointOptions& options, int& code) 
   exported->add_flag("--gguf", options.gguf, "one GGUF file, for llama.cpp and its kin");
 }
 
+// The verbs below `scenario`. What they fill in outlives the parsing.
+void add_scenario_verbs(CLI::App& app, ScenarioOptions& options, int& code) {
+  CLI::App* scenario = app.add_subcommand("scenario", "faults that strike a run, and what is expected of it");
+  scenario->require_subcommand(1);
+  CLI::App* check = scenario->add_subcommand("check", "read and validate scenarios with their topologies; run nothing");
+  check->add_option("FILE", options.files, "scenario files (docs/scenarios.md)")->required();
+  check->add_flag("--json", options.json, "one object on one line per file");
+  check->callback([&options, &code] { code = scenario_check_command(options); });
+}
+
 int command(int argc, char** argv) {
   CLI::App app{"trains transformers with pipeline parallelism as a system of actors", "stagecraft"};
   app.require_subcommand(1);
@@ -192,6 +202,9 @@ int command(int argc, char** argv) {
 
   CheckpointOptions checkpoint;
   add_checkpoint_verbs(app, checkpoint, code);
+
+  ScenarioOptions scenario;
+  add_scenario_verbs(app, scenario, code);
 
   CLI::App* explain = app.add_subcommand("explain", "the page of an error code, for example SC0203");
   explain->add_option("CODE", page, "the code")->required();

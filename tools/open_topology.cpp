@@ -27,14 +27,17 @@ void refuse_missing_kernels(LoadResult& loaded) {
 
 }  // namespace
 
+LoadResult validate_topology(const std::string& file_name, const std::string& text,
+                             const std::vector<std::string>& set) {
+  LoadResult loaded = load_topology(file_name, text, set);
+  refuse_missing_kernels(loaded);
+  return loaded;
+}
+
 std::optional<LoadResult> read_topology(const FileOptions& options) {
   RealDisk disk;
   const auto text = disk.read(options.file);
-  if (text) {
-    LoadResult loaded = load_topology(options.file, text.value(), options.set);
-    refuse_missing_kernels(loaded);
-    return loaded;
-  }
+  if (text) return validate_topology(options.file, text.value(), options.set);
   complain("{}\n", text.error().text());
   return std::nullopt;
 }

@@ -1,12 +1,13 @@
 // Mutated files: whatever happens to the bytes, the loader answers, and what it accepts is sane and loads back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <numeric>
 
-#include "planning/random.hpp"
 #include "tests/config/examples.hpp"
+#include "tests/config/mutants.hpp"
 #include "tests/config/same_topology.hpp"
 
 namespace stagecraft {
@@ -52,66 +53,10 @@ timeouts: { operation: 10s, iteration: 20s, stage: 30s, node: 40s }
 output: { dir: runs }
 )";
 
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines(1);
-  for (char c : text) {
-    lines.back() += c;
-    if (c == '\n') lines.emplace_back();
-  }
-  return lines;
-}
-
-void mutate_bytes(std::string& text, Entropy& entropy) {
-  if (text.empty()) return;
-  static constexpr std::string_view favourites = "\"'[]{}:,-#&*!|>%@`\n\t 0179.e~\\?<";
-  const std::size_t at = entropy.below(text.size());
-  switch (entropy.below(4)) {
-    case 0:
-      text[at] = static_cast<char>(text[at] ^ (1 << entropy.below(8)));
-      break;
-    case 1:
-      text.erase(at, entropy.between(1, 4));
-      break;
-    case 2:
-      text.insert(at, text.substr(at, entropy.between(1, 8)));
-      break;
-    default:
-      text[at] = favourites[entropy.below(favourites.size())];
-      break;
-  }
-}
-
-void mutate_lines(std::string& text, Entropy& entropy) {
-  auto lines = split_lines(text);
-  const std::size_t at = entropy.below(lines.size());
-  switch (entropy.below(4)) {
-    case 0:
-      lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(at));
-      break;
-    case 1:
-      lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(at), lines[entropy.below(lines.size())]);
-      break;
-    case 2:
-      std::swap(lines[at], lines[entropy.below(lines.size())]);
-      break;
-    default:
-      lines[at] = lines[at].substr(0, entropy.below(lines[at].size() + 1));
-      break;
-  }
-  text = std::accumulate(lines.begin(), lines.end(), std::string{});
-}
-
-// A word or number of the file becomes another legal-looking one, so that mutants get past the parser.
-void mutate_value(std::string& text, Entropy& entropy) {
-  static const std::vector<std::string> values{"0",    "1",    "2",    "3",   "16",  "1024",  "65536", "-1",
-                                               "1e3",  "0.5",  "auto", "off", "cpu", "gpipe", "bfs",   "1f1b",
-                                               "10ms", "1GiB", "[]",   "{}",  "~",   "true"};
-  const std::size_t colon = text.find(": ", entropy.below(text.size()));
-  if (colon == std::string::npos) return;
-  const std::size_t end = text.find_first_of(",}]\n", colon + 2);
-  if (end == std::string::npos) return;
-  text.replace(colon + 2, end - colon - 2, values[entropy.below(values.size())]);
-}
+// Words and numbers that a mutant may have instead of others.
+const std::vector<std::string> other_values{"0",    "1",    "2",    "3",   "16",  "1024",  "65536", "-1",
+                                            "1e3",  "0.5",  "auto", "off", "cpu", "gpipe", "bfs",   "1f1b",
+                                            "10ms", "1GiB", "[]",   "{}",  "~",   "true"};
 
 void expect_sane(const Topology& t) {
   const PipelineSpec& p = t.pipeline;
@@ -157,16 +102,7 @@ TEST(Fuzz, five_thousand_mutants_are_refused_or_sane) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < mutants; ++i) {
     Entropy entropy(static_cast<std::uint64_t>(i), "mutants of a topology");
-    std::string text = rich_file;
-    for (std::uint64_t changes = 1 + entropy.below(4) / 2; changes > 0; --changes) {
-      const std::uint64_t kind = entropy.below(4);
-      if (kind == 0)
-        mutate_lines(text, entropy);
-      else if (kind == 1 && !text.empty())
-        mutate_value(text, entropy);
-      else
-        mutate_bytes(text, entropy);
-    }
+    const std::string text = mutant_of(rich_file, other_values, entropy);
     const auto result = load_topology("t.yaml", text);
     expect_sane(result);
     if (HasFatalFailure()) FAIL() << "seed " << i << ":\n" << text;
@@ -180,15 +116,9 @@ TEST(Fuzz, five_thousand_mutants_are_refused_or_sane) {
 }
 
 TEST(Fuzz, texts_of_random_pieces_of_yaml_are_answered) {
-  static const std::vector<std::string> pieces{
-      "version: 1\n", "- ",       "? ",       ": ",    "[", "]",  "{",   "}",   ",",
-      "\n",           "  ",       "\t",       "#",     "'", "\"", "|\n", ">\n", "&a ",
-      "*a",           "!t ",      "---\n",    "...\n", "%", "a",  "1",   "\\",  "<<: ",
-      "\xc3\xa9",     "nodes:\n", "model:\n", "~",     "@", "`"};
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     Entropy entropy(seed, "pieces of YAML");
-    std::string text;
-    for (std::uint64_t n = entropy.between(1, 40); n > 0; --n) text += pieces[entropy.below(pieces.size())];
+    const std::string text = pieces_of_yaml(entropy);
     expect_sane(load_topology("t.yaml", text));
     if (HasFatalFailure()) FAIL() << "seed " << seed << ":\n" << text;
   }
