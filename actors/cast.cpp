@@ -4,6 +4,7 @@
 
 #include "actors/checkpointer.hpp"
 #include "actors/coordinator.hpp"
+#include "actors/injector.hpp"
 #include "actors/link.hpp"
 #include "actors/loader.hpp"
 #include "actors/monitor.hpp"
@@ -16,7 +17,10 @@
 namespace stagecraft {
 
 template <class Actor>
-Actor Cast::add(Actor actor, std::string name, std::optional<Member> member) {
+Actor Cast::add(Actor actor, std::string name, std::optional<Place> place, std::optional<Member> member) {
+  // Those who work for one stage are where it is; the others are on the first node.
+  if (FaultBoard* faults = job_->world.faults())
+    faults->place(actor->id(), place ? job_->topology.seat(*place).node : 0, place);
   const std::lock_guard guard(mutex_);
   all_.push_back({caf::actor_cast<caf::actor>(actor), std::move(name), member});
   return actor;
@@ -29,12 +33,12 @@ std::vector<Watched> Cast::all() const {
 
 StageActor Cast::new_stage(Place p) {
   const Member who{Member::Role::stage, p};
-  return add(spawn_stage(job_, p), to_text(who), who);
+  return add(spawn_stage(job_, p), to_text(who), p, who);
 }
 
 TwinActor Cast::new_twin(Place p) {
   const Member who{Member::Role::twin, p};
-  return add(spawn_twin(job_, p), to_text(who), who);
+  return add(spawn_twin(job_, p), to_text(who), {}, who);
 }
 
 void Cast::spawn_all() {
@@ -46,13 +50,15 @@ void Cast::spawn_all() {
     for (std::uint32_t s = 0; s < job_->topology.pipeline.stages; ++s) {
       const Place p{{s}, {r}};
       stages_[r].push_back(new_stage(p));
-      reducers_[r].push_back(add(spawn_reducer(job_, p), fmt::format("the reducer of stage {} of replica {}", s, r)));
+      reducers_[r].push_back(
+          add(spawn_reducer(job_, p), fmt::format("the reducer of stage {} of replica {}", s, r), p));
       if (job_->topology.recovery.twins) twins_[p] = new_twin(p);
     }
     for (std::uint32_t b = 0; b + 1 < job_->total_chunks(); ++b)
       for (const LinkSide side : {LinkSide::lower, LinkSide::upper})
         links_[{ReplicaId{r}, b}][static_cast<std::size_t>(side)] =
-            add(spawn_link(job_, recorder_, b, ReplicaId{r}, side), fmt::format("a link end at boundary {}", b));
+            add(spawn_link(job_, recorder_, b, ReplicaId{r}, side), fmt::format("a link end at boundary {}", b),
+                Place{job_->stage_of({side == LinkSide::lower ? b : b + 1}), {r}});
   }
   std::vector<StageActor> stages;
   std::vector<TwinActor> twins;
@@ -66,6 +72,7 @@ void Cast::spawn_all() {
   coordinator_ =
       add(spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, stages, twins}), "the coordinator");
   if (checkpointer_) tell_from_outside(checkpointer_, CheckpointerWiring{coordinator_, stages});
+  if (job_->world.faults()) injector_ = add(spawn_injector(job_, node_, recorder_), "the injector");
 }
 
 void Cast::wire_all(const std::shared_ptr<const LoadedCheckpoint>& start) {

@@ -44,7 +44,7 @@ class Cast {
 
  private:
   template <class Actor>
-  Actor add(Actor actor, std::string name, std::optional<Member> member = {});
+  Actor add(Actor actor, std::string name, std::optional<Place> place = {}, std::optional<Member> member = {});
   StageActor& stage_at(Place p) { return stages_[p.replica.value][p.stage.value]; }
   const StageActor& stage_at(Place p) const { return stages_[p.replica.value][p.stage.value]; }
   StageActor new_stage(Place p);
@@ -68,6 +68,7 @@ class Cast {
   CheckpointerActor checkpointer_;  // none: the job keeps no checkpoints
   PlannerActor planner_;            // none: the plan stays
   CoordinatorActor coordinator_;
+  InjectorActor injector_;  // none: a world that works
   mutable std::mutex mutex_;
   std::vector<Watched> all_;
 };

@@ -105,6 +105,7 @@ struct CheckpointerState {
       std::visit([this](const auto& e) { apply(e); }, effect);
   }
   void apply(const checkpointer_effect::Write& e) {
+    job->world.tell({RunEvent::saving, Iteration{e.begin.iteration}, {}, {}});
     auto states = std::make_shared<std::vector<StageState>>(loans.extract(e.begin.key).mapped());
     outcome = std::make_shared<CheckpointStatus>();
     const CheckpointInfo info{job->topology.job.name,
@@ -132,6 +133,7 @@ struct CheckpointerState {
                .at = job->world.now(),
                .key = Key{e.begin.key.epoch, Iteration{e.begin.iteration}},
                .text = e.error});
+    job->world.tell({RunEvent::saved, Iteration{e.begin.iteration}, {}, {}});
     for (const StageActor& stage : wiring.stages) post(self, job->world, stage, LoanOver{e.begin.key});
     post(self, job->world, wiring.coordinator, CheckpointOutcome{e.begin.key, e.begin.iteration, e.error});
   }

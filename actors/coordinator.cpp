@@ -50,6 +50,7 @@ struct CoordinatorState {
   }
   void apply(const coordinator_effect::Broadcast& e) {
     note({.kind = EventKind::opened, .at = job->world.now(), .key = e.open.key, .text = e.open.last ? "the last" : ""});
+    if (!e.open.last) job->world.tell({RunEvent::opened, e.open.key.iteration, {}, {}});
     for (const StageActor& stage : wiring.stages) post(self, job->world, stage, e.open);
     for (const TwinActor& twin : wiring.twins) post(self, job->world, twin, e.open);
     if (wiring.planner && !e.open.last) post(self, job->world, wiring.planner, IterationOpened{e.open.key});
@@ -61,10 +62,12 @@ struct CoordinatorState {
           .key = e.key,
           .text = fmt::format("loss {:a} norm {:a} clip {:a} tokens {}{}", r.loss, r.gradient_norm, r.clip, r.tokens,
                               r.skipped ? " skipped" : "")});
+    job->world.tell({RunEvent::committed, r.iteration, {}, {}});
     tell(self, wiring.node, r);
   }
   void apply(const coordinator_effect::BeginAgain& e) {
     note({.kind = EventKind::begun_again, .at = job->world.now(), .key = e.key, .text = e.why});
+    job->world.tell({RunEvent::recovered, e.key.iteration, {}, {}});
   }
   // Supervision does not depend on what may get lost.
   void apply(const Replace& e) { tell(self, wiring.node, e); }

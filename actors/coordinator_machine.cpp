@@ -263,6 +263,12 @@ void CoordinatorMachine::begin_again(std::string why, Instant now, Effects& effe
   open_at(decision_, now, now, true, effects);
 }
 
+void CoordinatorMachine::on(const GiveUp& x, Instant now, Effects& effects) {
+  if (phase_ == Phase::ended) return;
+  ask(x.why, now, effects);
+  asked_in_ = Phase::asking;  // there is no other try
+}
+
 // An iteration that is still open after the time of one operation is probed, in case one of them hangs; one that is
 // open after its own time is given up, when the stages have said what they wait for.
 void CoordinatorMachine::on(const Tick&, Instant now, Effects& effects) {

@@ -54,7 +54,7 @@ using CoordinatorEffect =
                  coordinator_effect::AskAll, coordinator_effect::End, coordinator_effect::Adopt,
                  coordinator_effect::BeginAgain, Replace, FindCheckpoint, Restore>;
 using CoordinatorEvent = std::variant<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome,
-                                      CheckpointFound, PlanProposal, Lost, Replaced, Stop, Tick, Explanation>;
+                                      CheckpointFound, PlanProposal, Lost, Replaced, Stop, GiveUp, Tick, Explanation>;
 
 class CoordinatorMachine {
  public:
@@ -83,6 +83,7 @@ class CoordinatorMachine {
   void on(const Lost& x, Instant now, Effects& effects);
   void on(const Replaced& x, Instant now, Effects& effects);
   void on(const PlanProposal& x, Instant now, Effects& effects);
+  void on(const GiveUp& x, Instant now, Effects& effects);
   void on(const Stop& x, Instant now, Effects& effects);
   void on(const Tick& x, Instant now, Effects& effects);
   void on(const Explanation& x, Instant now, Effects& effects);

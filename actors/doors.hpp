@@ -12,7 +12,7 @@ namespace stagecraft {
 struct NewStage;
 struct NewTwin;
 using CoordinatorActor = Door<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound,
-                              PlanProposal, Lost, Replaced, Stop, Tick, Explanation, NewStage, NewTwin>;
+                              PlanProposal, Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
 struct PlannerWiring;
 using PlannerActor = Door<PlannerWiring, IterationOpened, Window, OperatorDone>;
 struct CheckpointerWiring;
@@ -87,6 +87,9 @@ struct ReducerWiring {
   ReducerActor tie_partner;            ///< the other end of tied embeddings, if another stage has it
   TwinActor twin;                      ///< none: the job keeps no twins
 };
+
+/// Told from outside by the board of faults, and by its timer.
+using InjectorActor = Door<Happened, Tick>;
 
 class Cast;
 struct NodeWiring {

@@ -25,6 +25,7 @@ enum class EventKind : std::uint8_t {
   resumed,      ///< the run continues a checkpoint; `text` says which, or which was passed over and why
   saved,        ///< a checkpoint is complete, or `text` says why not
   planned,      ///< there is a new plan, or none that pays; `text` says why
+  injected,     ///< a fault of the scenario begins or heals; `text` says which
   lost,         ///< a stage or a twin is gone; `text` says who and why
   begun_again,  ///< an iteration is begun again under a new epoch; `text` says why
   ended,        ///< the job is over; `text` says how

@@ -96,7 +96,9 @@ struct LinkState {
     const bool crosses =
         job->topology.seat({own_stage(), replica}).node != job->topology.seat({far_stage(), replica}).node;
     arrivals = std::make_unique<MailboxArrivals>(peer);
-    channel = job->world.open_channel(cost, crosses, *arrivals);
+    FaultBoard* faults = job->world.faults();
+    channel = job->world.open_channel(
+        cost, crosses, *arrivals, faults ? &faults->weather(own_stage(), far_stage(), outgoing(), replica) : nullptr);
   }
 
   void on(TensorMessage&& x) {

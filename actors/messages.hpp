@@ -11,6 +11,7 @@
 
 #include "actors/caf.hpp"
 #include "actors/event.hpp"
+#include "actors/faults/injector_machine.hpp"
 #include "gpu/stream.hpp"
 #include "model/checkpoint/checkpoint.hpp"
 #include "model/stage_model.hpp"
@@ -232,6 +233,9 @@ struct Restore {
 struct KillOrder {  ///< injector -> node
   Member who;
 };
+struct GiveUp {  ///< main -> coordinator: it has taken too long; say who waits for whom, and end
+  std::string why;
+};
 
 // -- checkpoints
 struct BeginCheckpoint {  ///< coordinator -> checkpointer, with the Open of the same key
@@ -372,7 +376,7 @@ STAGECRAFT_WIRE(Announce, x.key, x.replica, x.due)
 STAGECRAFT_WIRE(Prefetch, x.iteration)
 STAGECRAFT_WIRE(Credit, x.key, x.direction, x.micro_batch, x.due)
 STAGECRAFT_WIRE(Announcement, x.key, x.to, x.direction, x.micro_batch, x.after, x.due)
-STAGECRAFT_WIRE(Completion, x.ticket, x.started, x.ended, x.error)
+STAGECRAFT_WIRE(Completion, x.ticket, x.started, x.ended, x.error, x.out_of_memory)
 STAGECRAFT_WIRE(OperatorDone, x.completion)
 STAGECRAFT_WIRE(InstantOver, x.key)
 STAGECRAFT_WIRE(WakeUp, x.key, x.choice, x.due)
@@ -391,6 +395,7 @@ STAGECRAFT_WIRE(Replace, x.who)
 STAGECRAFT_WIRE(Replaced, x.who)
 STAGECRAFT_WIRE(FindCheckpoint, x.key)
 STAGECRAFT_WIRE(KillOrder, x.who)
+STAGECRAFT_WIRE(GiveUp, x.why)
 STAGECRAFT_WIRE(IterationReport, x.iteration, x.loss, x.gradient_norm, x.clip, x.learning_rate, x.tokens, x.skipped,
                 x.time, x.wall)
 STAGECRAFT_WIRE_EMPTY(AskProfile)
@@ -411,6 +416,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TiePart)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TieOrder)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Tied)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ParameterParts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Happened)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TwinGradients)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StateGiven)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::CheckpointFound)

@@ -124,6 +124,7 @@ struct ReducerState {
       ready.square_sum = {};
       ready.square_sum.add(static_cast<double>(static_cast<float>(work.square_sum.value())));
     }
+    job->world.tell({RunEvent::ready, key.iteration, place, {}});
     post(self, job->world, wiring.coordinator, ready);
   }
 };

@@ -1,6 +1,7 @@
 #include "actors/stage.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "actors/held_state.hpp"
 #include "actors/loans.hpp"
@@ -51,6 +52,7 @@ struct StageActorState {
   Instant due{};                   // when the device was last free
   Loans loans;                     // of parameters and moments
   bool born = false;               // initialised
+  std::uint64_t judged = 0;        // the last completion that faults were asked about
   std::optional<Iteration> state;  // the parameters are those after this iteration; none: they are yet to come
   std::optional<Restore> restore;  // to be done with the Open of its key
   Key restored;                    // the one that was done last
@@ -373,13 +375,42 @@ struct StageActorState {
     flight.since = job->world.now();
     in_flight = flight;
     auto shared = std::make_shared<Body>(std::move(body));  // std::function copies; bodies own move-only things
+    if (flight.op) tell_of(*flight.op, true);
     stream->submit(
         {flight.ticket, std::max(not_before, due), cost, [shared, outcome = flight.outcome] { (*shared)(*outcome); }});
   }
-  void on(const OperatorDone& x) {
+  // The board of faults is asked once per operator; it may hold the completion, or spoil it.
+  bool withheld(OperatorDone& x) {
+    FaultBoard* faults = job->world.faults();
+    if (!faults || judged == x.completion.ticket) return false;
+    const bool has_output = in_flight->op && !in_flight->outcome->tensor.empty();
+    const auto again = [x, to = StageActor{self}, &world = job->world] {
+      OperatorDone later = x;
+      later.completion.ended = std::max(later.completion.ended, world.now());
+      tell_from_outside(to, later);
+    };
+    const DeviceVerdict verdict = faults->judge(place, x.completion, has_output, again);
+    if (verdict.held) return true;
+    judged = x.completion.ticket;
+    if (verdict.out_of_memory) x.completion.out_of_memory = true;
+    if (verdict.not_a_number) in_flight->outcome->tensor.data()[0] = std::numeric_limits<float>::quiet_NaN();
+    if (verdict.extra.count() == 0) return false;
+    x.completion.ended += verdict.extra;
+    tell_after(self, verdict.extra, StageActor{self}, x);
+    return true;
+  }
+  void tell_of(const Operator& op, bool started) {
+    RunEvent event = started ? RunEvent::backward_started : RunEvent::backward_done;
+    if (op.kind == OperatorKind::forward) event = started ? RunEvent::forward_started : RunEvent::forward_done;
+    if (op.kind == OperatorKind::backward_weight) event = started ? RunEvent::weight_started : RunEvent::weight_done;
+    job->world.tell({event, key.iteration, place, op.micro_batch});
+  }
+  void on(OperatorDone&& x) {
     STAGECRAFT_ASSERT(in_flight && in_flight->ticket == x.completion.ticket, "a completion of nothing in flight");
+    if (x.completion.error.empty() || x.completion.out_of_memory) stream->retire(x.completion.ticket);
+    if (withheld(x)) return;
+    if (x.completion.out_of_memory) return self->quit(caf::exit_reason::user_shutdown);
     if (!x.completion.error.empty()) throw Bug("an operator failed: " + x.completion.error);
-    stream->retire(x.completion.ticket);
     const InFlight flight = std::move(*in_flight);
     in_flight.reset();
     due = x.completion.ended;
@@ -394,6 +425,7 @@ struct StageActorState {
           {},
           flight.op ? "" : std::string(name_of(flight.service))});
     settle(flight);
+    if (flight.op && flight.key == key) tell_of(*flight.op, false);
     if (flight.key != key) return enter();  // an Open waited for it: its buffers were in use
     if (flight.op) return finished(*flight.op, *flight.outcome);
     finished(flight);
@@ -403,7 +435,10 @@ struct StageActorState {
     if (flight.op) return;
     const Iteration before{flight.key.iteration.value - 1};
     if (flight.service == Service::initialise) join();
-    if (flight.service == Service::step) state = before;
+    if (flight.service == Service::step) {
+      state = before;
+      job->world.tell({RunEvent::stepped, before, place, {}});
+    }
     if (flight.service != Service::restore) return;
     state = before;
     if (wiring.twin) post(self, job->world, wiring.twin, LoanOver{flight.key});
@@ -438,6 +473,7 @@ struct StageActorState {
       case Service::reduce: {
         Reduced reduced{key, flight.group, flight.outcome->square_sum, model->prepared(flight.group), due};
         post(self, job->world, wiring.reducer, std::move(reduced));
+        job->world.tell({RunEvent::reduce_done, key.iteration, place, {}});
         return act(stage_event::Finished{ServiceOperator{}}, due);
       }
       case Service::tie:
@@ -466,6 +502,11 @@ struct StageActorState {
     post(self, job->world, wiring.coordinator, std::move(answer));
   }
   void note(Event event) {
+    if (const FaultBoard* faults = job->world.faults()) {
+      const Duration skew = faults->skew(place);
+      event.at += skew;
+      event.start += skew;
+    }
     notes.add(std::move(event));
     if (!running || notes.full()) notes.tell_all(self);
   }

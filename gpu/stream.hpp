@@ -25,6 +25,7 @@ struct Completion {
   std::uint64_t ticket = 0;
   Instant started{}, ended{};  ///< due times: on emulated devices free of the timers' lateness
   std::string error;           ///< what the body threw; empty: nothing
+  bool out_of_memory = false;  ///< that is what it threw about
 };
 
 /// Where devices report. Devices know no actor. Thread promise: any thread may call.

@@ -1,6 +1,7 @@
 // One direction of a connection between two peers: parcels in, parcels out, in order. Knows bytes, not stages.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -34,8 +35,21 @@ class Channel {
   virtual void tell(Parcel parcel) = 0;
 };
 
+/// What a link is like at the moment, where faults are injected. Thread promise: any thread.
+class LinkWeather {
+ public:
+  virtual ~LinkWeather() = default;
+  /// Instead of `healthy`, for one parcel of `size`.
+  virtual LinkCost cost(const LinkCost& healthy, Bytes size) = 0;
+  /// True when nothing passes: `again` is kept, and called when something does. It may outlive the channel's use, not
+  /// the channel.
+  virtual bool holds(std::function<void()> again) = 0;
+};
+
 /// Within one process: hands the handle over, after the time that the link's cost asks for. `copies`: the payload is
 /// copied to other memory, as if it crossed nodes (the virtual world's multi-node runs).
-std::unique_ptr<Channel> make_inproc_channel(const LinkCost& cost, bool copies, const Clock& clock, Arrivals& arrivals);
+/// `weather`: none is always fair.
+std::unique_ptr<Channel> make_inproc_channel(const LinkCost& cost, bool copies, const Clock& clock, Arrivals& arrivals,
+                                             LinkWeather* weather = nullptr);
 
 }  // namespace stagecraft

@@ -25,6 +25,12 @@ class FaultyDisk::Writer final : public FileWriter {
   std::unique_ptr<FileWriter> below_;
 };
 
+void FaultyDisk::arm(DiskFault fault) {
+  const std::lock_guard lock(mutex_);
+  fault.operation += operations_;
+  fault_ = fault;
+}
+
 std::uint64_t FaultyDisk::operations() const {
   const std::lock_guard lock(mutex_);
   return operations_;
@@ -53,7 +59,7 @@ DiskError FaultyDisk::failure(const char* doing, const std::string& path) const 
 template <class Operation>
 DiskStatus FaultyDisk::all_or_nothing(const char* doing, const std::string& path, Operation operation) {
   if (crashed_) return cut_off(doing, path);
-  if (is_due() && fault_->kind != DiskFault::Kind::flip_bit) return failure(doing, path);
+  if (is_due() && (fault_->kind == DiskFault::Kind::no_space || crashed_)) return failure(doing, path);
   return operation();
 }
 
@@ -67,6 +73,7 @@ DiskStatus FaultyDisk::put(const char* doing, const std::string& path, std::stri
     if (at < wrong.size()) wrong[at] = static_cast<char>(wrong[at] ^ 1);
     return operation(wrong);
   }
+  if (fault_->kind == DiskFault::Kind::torn) return operation(bytes.substr(0, at));
   operation(bytes.substr(0, at));  // whose own failure would be the same to the caller
   return failure(doing, path);
 }

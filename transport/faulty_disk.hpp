@@ -15,6 +15,7 @@ struct DiskFault {
   enum class Kind : std::uint8_t {
     no_space,  ///< the operation fails with ENOSPC after a part of it; later ones work
     crash,     ///< the operation is left off after a part of it; it and all later calls fail with EIO
+    torn,      ///< a part of the operation gets through, and nobody is told
     flip_bit,  ///< the lowest bit of one byte is turned on its way down, and nobody is told
   };
   Kind kind = Kind::no_space;
@@ -31,6 +32,8 @@ class FaultyDisk final : public Disk {
   /// `below` outlives this.
   explicit FaultyDisk(Disk& below, std::optional<DiskFault> fault = std::nullopt) : below_(below), fault_(fault) {}
 
+  /// From now on: `fault.operation` counts from the next one. In the place of a fault that has not struck yet.
+  void arm(DiskFault fault);
   /// So far, with the one that failed.
   std::uint64_t operations() const;
   bool crashed() const;

@@ -10,24 +10,39 @@ namespace {
 
 class InprocChannel final : public Channel {
  public:
-  InprocChannel(const LinkCost& cost, bool copies, const Clock& clock, Arrivals& arrivals)
-      : cost_(cost), copies_(copies), clock_(clock), arrivals_(arrivals) {}
+  InprocChannel(const LinkCost& cost, bool copies, const Clock& clock, Arrivals& arrivals, LinkWeather* weather)
+      : cost_(cost), copies_(copies), clock_(clock), arrivals_(arrivals), weather_(weather) {}
 
   void send(Parcel parcel) override {
     if (copies_ && !parcel.payload.empty()) parcel.payload = copy(parcel.payload);
-    if (cost_.free()) return arrivals_.arrived(std::move(parcel), Duration{});
-    const Bytes size = parcel.payload.empty() ? Bytes{} : parcel.payload.buffer()->charged();
-    server_free_ = std::max(server_free_, parcel.due) + service_time(cost_, size);
-    parcel.due = server_free_ + cost_.latency;
-    deliver(std::move(parcel));
+    pass(std::move(parcel));
   }
   void tell(Parcel parcel) override {
     STAGECRAFT_ASSERT(parcel.payload.empty(), "a payload has to be sent");
+    if (weather_ && weather_->holds([this, parcel] { tell(parcel); })) return;
     parcel.due += cost_.latency;
     deliver(std::move(parcel));
   }
 
  private:
+  void pass(Parcel parcel) {
+    const Bytes size = parcel.payload.empty() ? Bytes{} : parcel.payload.buffer()->charged();
+    if (weather_) {
+      if (weather_->holds([this, parcel] { pass(late(parcel)); })) return;
+    } else if (cost_.free()) {
+      return arrivals_.arrived(std::move(parcel), Duration{});
+    }
+    const LinkCost cost = weather_ ? weather_->cost(cost_, size) : cost_;
+    server_free_ = std::max(server_free_, parcel.due) + service_time(cost, size);
+    last_ = std::max(last_, server_free_ + cost.latency);  // in order, whatever the weather
+    parcel.due = last_;
+    deliver(std::move(parcel));
+  }
+  // What was held leaves when it is let go.
+  Parcel late(Parcel parcel) const {
+    parcel.due = std::max(parcel.due, clock_.now());
+    return parcel;
+  }
   void deliver(Parcel parcel) {
     const Duration delay = std::max(parcel.due - clock_.now(), Duration{});
     arrivals_.arrived(std::move(parcel), delay);
@@ -42,14 +57,15 @@ class InprocChannel final : public Channel {
   bool copies_;
   const Clock& clock_;
   Arrivals& arrivals_;
-  Instant server_free_{};
+  LinkWeather* weather_;
+  Instant server_free_{}, last_{};
 };
 
 }  // namespace
 
-std::unique_ptr<Channel> make_inproc_channel(const LinkCost& cost, bool copies, const Clock& clock,
-                                             Arrivals& arrivals) {
-  return std::make_unique<InprocChannel>(cost, copies, clock, arrivals);
+std::unique_ptr<Channel> make_inproc_channel(const LinkCost& cost, bool copies, const Clock& clock, Arrivals& arrivals,
+                                             LinkWeather* weather) {
+  return std::make_unique<InprocChannel>(cost, copies, clock, arrivals, weather);
 }
 
 }  // namespace stagecraft

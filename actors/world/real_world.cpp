@@ -118,8 +118,9 @@ class RealWorld final : public World {
   }
   void help_actors(const std::function<bool()>& wanted_back) override { RealScheduler::of(system_).help(wanted_back); }
 
-  std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals) override {
-    return make_inproc_channel(cost, crosses_nodes, *this, arrivals);
+  std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals,
+                                        LinkWeather* weather) override {
+    return make_inproc_channel(cost, crosses_nodes, *this, arrivals, weather);
   }
 
   Disk& disk() override { return disk_; }

@@ -44,8 +44,9 @@ class VirtualWorld final : public World {
   Duration computed() const override { return {}; }
   void help_actors(const std::function<bool()>&) override {}
 
-  std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals) override {
-    return make_inproc_channel(cost, crosses_nodes, *this, arrivals);
+  std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals,
+                                        LinkWeather* weather) override {
+    return make_inproc_channel(cost, crosses_nodes, *this, arrivals, weather);
   }
 
   Disk& disk() override { return *disk_; }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "actors/caf.hpp"
+#include "actors/faults/fault_board.hpp"
 #include "config/topology.hpp"
 #include "gpu/stream.hpp"
 #include "planning/random.hpp"
@@ -38,7 +39,8 @@ class World : public Clock {
   virtual void help_actors(const std::function<bool()>& wanted_back) = 0;
 
   /// One direction between two ends. `crosses_nodes`: the ends are on different nodes.
-  virtual std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals) = 0;
+  virtual std::unique_ptr<Channel> open_channel(const LinkCost& cost, bool crosses_nodes, Arrivals& arrivals,
+                                                LinkWeather* weather) = 0;
 
   /// Reads may block: from the main thread only.
   virtual Disk& disk() = 0;
@@ -61,7 +63,37 @@ class World : public Clock {
   virtual bool drive(const std::function<bool()>& done) = 0;
   /// Something that `done` looks at has changed. Any thread.
   virtual void news() = 0;
+
+  /// The faults that are injected; none: a world that works. Set before anyone is spawned.
+  FaultBoard* faults() const { return faults_.get(); }
+  void inject(std::shared_ptr<FaultBoard> faults) { faults_ = std::move(faults); }
+  /// Tells the injector, where there is one.
+  void tell(const Happened& what) const {
+    if (faults_) faults_->tell(what);
+  }
+
+ private:
+  std::shared_ptr<FaultBoard> faults_;
 };
+
+/// Sends where faults may strike: nothing passes a partition until it heals, control messages (those with a wire form)
+/// may be lost, doubled and late.
+template <class Self, class To, class Message>
+void post_through(FaultBoard& faults, Self* self, const To& to, Message message) {
+  const std::uint64_t receiver = caf::actor_cast<caf::actor_control_block*>(to)->id();
+  if (faults.holds(self->id(), receiver, [to, message] { tell_from_outside(to, Message(message)); })) return;
+  if constexpr (has_wire_form<Message>) {
+    for (const Duration late : faults.copies(self->id(), receiver)) {
+      if (late.count() > 0) {
+        tell_after(self, late, to, Message(message));
+      } else {
+        tell(self, to, Message(message));
+      }
+    }
+  } else {
+    tell(self, to, std::move(message));
+  }
+}
 
 /// Sends between actors: late and through the wire form where the world says so.
 template <class Self, class To, class Message>
@@ -69,6 +101,7 @@ void post(Self* self, World& world, const To& to, Message message) {
   if constexpr (has_wire_form<Message>) {
     if (world.serialises()) message = from_bytes<Message>(world.system(), to_bytes(world.system(), message));
   }
+  if (world.faults()) return post_through(*world.faults(), self, to, std::move(message));
   if (const Duration late = world.lateness(); late.count() > 0) {
     tell_after(self, late, to, std::move(message));
   } else {

@@ -70,10 +70,15 @@ class ThreadedStream final : public Stream {
         work = std::move(queue_.front());
         queue_.pop_front();
       }
-      Completion done{work.ticket, clock_.now(), {}, {}};
+      Completion done;
+      done.ticket = work.ticket;
+      done.started = clock_.now();
       const std::int64_t begin = cpu_time();
       try {
         work.body();
+      } catch (const std::bad_alloc&) {
+        done.error = "there is no memory left";
+        done.out_of_memory = true;
       } catch (const std::exception& e) {
         done.error = e.what();
         if (done.error.empty()) done.error = "an exception without a text";  // an empty error would mean none

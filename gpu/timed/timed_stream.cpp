@@ -24,7 +24,7 @@ class TimedStream final : public Stream {
     } else {
       work.body();
     }
-    const Completion done{work.ticket, start, free_, {}};
+    const Completion done{work.ticket, start, free_, {}, false};
     completions_.report(done, std::max(free_ - clock_.now(), Duration{}));
   }
 

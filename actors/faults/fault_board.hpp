@@ -1,0 +1,105 @@
+// Which faults are in force, and what they do to messages, links, devices and disks. The seams of the world ask it; the
+// injector switches it. Without a scenario there is none, and nobody asks.
+//
+// Thread promise: any thread. Chance only from the seed; in the real world the order of draws depends on threads.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "actors/faults/injector_machine.hpp"
+#include "config/scenario.hpp"
+#include "gpu/stream.hpp"
+#include "planning/random.hpp"
+#include "transport/channel.hpp"
+#include "transport/faulty_disk.hpp"
+
+namespace stagecraft {
+
+/// What becomes of an operator's completion.
+struct DeviceVerdict {
+  Duration extra{};   ///< it takes so much longer
+  bool held = false;  ///< `again` will be called when the device goes on
+  bool out_of_memory = false;
+  bool not_a_number = false;
+};
+
+class FaultBoard {
+ public:
+  using Again = std::function<void()>;
+
+  FaultBoard(const Scenario& scenario, const Topology& topology, std::uint64_t seed);
+
+  const Scenario& scenario() const { return scenario_; }
+  std::uint64_t seed() const { return seed_; }
+
+  // -- what the run tells
+  /// Where happenings go; from then on. Once.
+  void listen(std::function<void(Happened)> ear);
+  /// Costs one look when nobody wants this event.
+  void tell(const Happened& what) {
+    if ((wanted_.load(std::memory_order_relaxed) >> static_cast<unsigned>(what.event) & 1) != 0) ear_(what);
+  }
+
+  // -- switches
+  /// Of a fault that lasts. What was held goes on when its last holder has healed.
+  void strike(std::size_t fault);
+  void heal(std::size_t fault);
+  /// The disk that disk faults strike; outlives the board.
+  void use(FaultyDisk& disk) { disk_ = &disk; }
+
+  // -- control messages
+  /// An actor lives on a node, for a stage (or none).
+  void place(std::uint64_t actor, std::uint32_t node, std::optional<Place> place);
+  /// How late each copy of a message is to be; empty: it is lost.
+  std::vector<Duration> copies(std::uint64_t from, std::uint64_t to);
+  /// True when nothing passes between the two; `again` is kept until something does.
+  bool holds(std::uint64_t from, std::uint64_t to, Again again);
+
+  // -- links
+  /// What one direction of a link is like. Owned by the board; one per call.
+  LinkWeather& weather(StageId from, StageId to, Direction direction, ReplicaId replica);
+
+  // -- devices
+  /// Asked once for each completion of an operator (`has_output`: it gives a tensor that goes on).
+  DeviceVerdict judge(Place place, const Completion& completion, bool has_output, Again again);
+  /// How far the clock is off that a place stamps its events with.
+  Duration skew(Place place) const;
+
+ private:
+  class Weather;
+  struct Party {
+    std::uint32_t node = 0;
+    std::optional<Place> place;
+  };
+  using Lock = std::lock_guard<std::mutex>;
+
+  const FaultSpec& spec(std::size_t fault) const { return scenario_.faults[fault]; }
+  bool concerns(const FaultSpec& fault, const std::optional<Place>& place) const;
+  bool cuts(const FaultSpec& fault, std::uint32_t one, std::uint32_t other) const;
+  std::uint32_t node_of(Place place) const { return topology_.seat(place).node; }
+  DiskFault disk_fault(const FaultSpec& fault) const;
+
+  const Scenario scenario_;
+  const Topology topology_;
+  const std::uint64_t seed_;
+  std::function<void(Happened)> ear_;
+  std::atomic<std::uint32_t> wanted_ = 0;
+  FaultyDisk* disk_ = nullptr;
+
+  mutable std::mutex mutex_;
+  std::vector<std::uint32_t> active_;  // in the order of striking
+  std::vector<std::uint32_t> once_;    // struck, and not yet taken by an operator
+  std::unordered_map<std::uint64_t, Party> parties_;
+  std::map<std::size_t, std::vector<Again>> held_;  // by the fault that holds
+  std::vector<std::unique_ptr<Weather>> weathers_;
+  std::vector<Entropy> draws_;  // of each fault
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,76 @@
+#include "actors/injector.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace stagecraft {
+
+namespace {
+
+struct InjectorState {
+  static inline const char* name = "injector";
+
+  InjectorActor::pointer self = nullptr;
+  JobRef job;
+  NodeActor node;
+  RecorderActor recorder;
+  FaultBoard* board = nullptr;
+  std::optional<InjectorMachine> machine;
+  std::optional<Instant> armed_for;
+
+  void on(const Happened& x) { apply(machine->step(x, job->world.now())); }
+  void on(const Tick&) {
+    armed_for.reset();
+    apply(machine->tick(job->world.now()));
+  }
+  void apply(const std::vector<FaultSwitch>& switches) {
+    for (const FaultSwitch& s : switches) {
+      const FaultSpec& fault = board->scenario().faults[s.fault];
+      tell(self, recorder,
+           Event{.kind = EventKind::injected,
+                 .at = job->world.now(),
+                 .text = fmt::format("{} ({}) {}", fault.id, name_of(fault.kind), s.on ? "strikes" : "heals")});
+      if (fault.kind == FaultKind::kill) {
+        const auto role = fault.on.kind == FaultTarget::Kind::twin ? Member::Role::twin : Member::Role::stage;
+        tell(self, node, KillOrder{{role, {fault.on.stage, fault.on.replica.value_or(ReplicaId{0})}}});
+      } else if (s.on) {
+        board->strike(s.fault);
+      } else {
+        board->heal(s.fault);
+      }
+    }
+    arm();
+  }
+  void arm() {
+    const auto deadline = machine->deadline();
+    if (!deadline || (armed_for && *armed_for <= *deadline)) return;
+    armed_for = deadline;
+    tell_after(self, std::max(*deadline - job->world.now(), Duration{1}), InjectorActor{self}, Tick{});
+  }
+};
+
+InjectorActor::behavior_type injector_behavior(InjectorActor::stateful_pointer<InjectorState> self, JobRef job,
+                                               NodeActor node, RecorderActor recorder) {
+  InjectorState& s = self->state;
+  s.self = self;
+  s.job = std::move(job);
+  s.node = std::move(node);
+  s.recorder = std::move(recorder);
+  s.board = s.job->world.faults();
+  s.machine.emplace(s.board->scenario().faults, s.board->scenario().calm, s.board->seed());
+  // Until the end of the run: the board goes with the world, and tells nobody once its listener is gone.
+  s.board->listen([to = caf::actor_cast<caf::weak_actor_ptr>(InjectorActor{self})](Happened what) {
+    if (const auto strong = caf::actor_cast<InjectorActor>(to)) tell_from_outside(strong, what);
+  });
+  return behavior_of(InjectorActor{}, s);
+}
+
+}  // namespace
+
+InjectorActor spawn_injector(JobRef job, NodeActor node, RecorderActor recorder) {
+  caf::actor_system& system = job->world.system();
+  return system.spawn(injector_behavior, std::move(job), std::move(node), std::move(recorder));
+}
+
+}  // namespace stagecraft
