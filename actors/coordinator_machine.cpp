@@ -70,8 +70,10 @@ void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, bo
   ready_.clear();
   twins_ready_.clear();
   states_.clear();
-  opened_due_ = due;
-  opened_at_ = now;
+  if (!again || restart_) {  // an iteration that is begun again began with its first attempt
+    opened_due_ = due;
+    opened_at_ = now;
+  }
   deadline_ = now + topology_.timeouts.iteration;
   probe_at_ = now + topology_.timeouts.operation;
   const bool planned = proposal_ && !last && !again;
@@ -156,6 +158,7 @@ void CoordinatorMachine::commit(Instant now, Effects& effects) {
   if (sound) report.learning_rate = learning_rate(optimizer, steps_, topology_.job.iterations);
   report.time = due - opened_due_;
   report.wall = now - opened_at_;
+  report.at = now;
   effects.emplace_back(Commit{key_, report});
   recovery_.committed();
   restart_.reset();

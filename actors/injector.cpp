@@ -27,6 +27,7 @@ struct InjectorState {
   void apply(const std::vector<FaultSwitch>& switches) {
     for (const FaultSwitch& s : switches) {
       const FaultSpec& fault = board->scenario().faults[s.fault];
+      board->note({s.fault, s.on, job->world.now(), machine->iteration()});
       tell(self, recorder,
            Event{.kind = EventKind::injected,
                  .at = job->world.now(),

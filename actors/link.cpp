@@ -84,7 +84,7 @@ struct LinkState {
   void check_for_leaks() {
     if (machine.credits() == 0 || machine.quiet()) return;
     Event leak{EventKind::violation, job->world.now(), {}, Place{own_stage(), replica}, key, {}, outgoing(), {}};
-    leak.text = fmt::format("credit leak at boundary {}: {} of {} slots back, {} tensors waiting", boundary,
+    leak.text = fmt::format("credit_leak: boundary {}: {} of {} slots back, {} tensors waiting", boundary,
                             machine.free(), machine.credits(), machine.waiting());
     tell(self, recorder, std::move(leak));
   }

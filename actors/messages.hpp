@@ -302,6 +302,7 @@ struct IterationReport {
   bool skipped = false;
   Duration time{};  ///< from Open to commit, in due times
   Duration wall{};  ///< the same by the clock, timers' lateness included
+  Instant at{};     ///< of the commit, by the world's clock
 };
 
 /// How a run ended.
@@ -333,7 +334,7 @@ struct LogClosed {   ///< recorder -> node: everything is on disk
   std::string trace, log;  ///< paths; empty: not kept
   std::string error;       ///< the first that the disk gave
   std::vector<TimedOperator> last_iteration;
-  std::uint64_t violations = 0;
+  std::vector<std::string> violations;  ///< the first few
 };
 
 // -- wire forms
@@ -397,7 +398,7 @@ STAGECRAFT_WIRE(FindCheckpoint, x.key)
 STAGECRAFT_WIRE(KillOrder, x.who)
 STAGECRAFT_WIRE(GiveUp, x.why)
 STAGECRAFT_WIRE(IterationReport, x.iteration, x.loss, x.gradient_norm, x.clip, x.learning_rate, x.tokens, x.skipped,
-                x.time, x.wall)
+                x.time, x.wall, x.at)
 STAGECRAFT_WIRE_EMPTY(AskProfile)
 STAGECRAFT_WIRE_EMPTY(CloseLog)
 

@@ -27,7 +27,8 @@ struct RecorderState {
   RecorderActor::pointer self = nullptr;
   JobRef job;
   NodeActor node;
-  std::uint64_t hash = 0, count = 0, violations = 0, logged = 0, dropped = 0;
+  std::uint64_t hash = 0, count = 0, logged = 0, dropped = 0;
+  std::vector<std::string> violations;  // the first few
   std::deque<Event> ring;
   std::string lines;                    // of the log, not yet on their way
   std::uint64_t unsent = 0;             // how many
@@ -41,7 +42,7 @@ struct RecorderState {
   void on(const Event& event) {
     hash = keyed(hash, hash_of(event));
     ++count;
-    if (event.kind == EventKind::violation) ++violations;
+    if (event.kind == EventKind::violation && violations.size() < 10) violations.push_back(event.text);
     if (event.kind == EventKind::ran && event.op) count_operator(event);
     if (event.kind == EventKind::committed) on_commit(event.key);
     write(event);
@@ -52,7 +53,8 @@ struct RecorderState {
     OperatorCount& c = counts[event.key];
     const Operator& op = *event.op;
     if (!c.ran.emplace(event.place->replica, op).second)
-      violate(event.key, fmt::format("operator {} of replica {} ran twice", to_text(op), event.place->replica.value));
+      violate(event.key, fmt::format("micro_batch_twice: operator {} of replica {} ran twice", to_text(op),
+                                     event.place->replica.value));
     c.forward += op.kind == OperatorKind::forward;
     c.backward += op.kind == OperatorKind::backward_input || op.kind == OperatorKind::backward;
     c.weight += op.kind == OperatorKind::backward_weight || op.kind == OperatorKind::backward;
@@ -68,9 +70,10 @@ struct RecorderState {
     const OperatorCount& c = counts[key];
     const std::uint64_t expected = std::uint64_t{job->topology.training.micro_batches} * job->total_chunks();
     if (c.forward != expected || c.backward != expected || c.weight != expected)
-      violate({{}, key.iteration}, fmt::format("iteration {} ran {} forwards, {} backwards, {} weight gradients "
-                                               "instead of {} each",
-                                               key.iteration.value, c.forward, c.backward, c.weight, expected));
+      violate({{}, key.iteration},
+              fmt::format("micro_batch_lost: iteration {} ran {} forwards, {} backwards, {} weight gradients "
+                          "instead of {} each",
+                          key.iteration.value, c.forward, c.backward, c.weight, expected));
     std::erase_if(counts, [&](const auto& x) { return x.first.iteration <= key.iteration; });
     decided.erase(key.iteration);
   }

@@ -134,9 +134,7 @@ void fill_end(const Job& job, Outbox::Ended& end, RunResult& result) {
   result.log = end.log.log;
   result.trace = end.log.trace;
   result.last_iteration = std::move(end.log.last_iteration);
-  if (end.log.violations > 0)
-    result.violations.push_back(
-        fmt::format("{} invariants were broken during the run; the event log names them", end.log.violations));
+  result.violations = end.log.violations;
   if (end.job.states.empty()) return;
   fill_memory(job, end.job.states, result);
   RunDigest digest = digest_of(job, end.job.states);
@@ -178,7 +176,7 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   if (options.started) options.started(handles);
 
   std::optional<Outbox::Ended> end;
-  bool stopping = false, alive = false;
+  bool stopping = false, given_up = false, alive = false;
   const auto clean_up = [&] {
     const bool gone = end_all(world, handles, topology.timeouts.node);
     STAGECRAFT_ASSERT(gone, "{} actors are left after the end", world.system().registry().running());
@@ -194,6 +192,11 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
         stopping = true;
         tell_from_outside(handles.cast->coordinator(), Stop{});
       }
+      if (!given_up && options.deadline && world.now() - begin >= *options.deadline) {
+        given_up = true;
+        tell_from_outside(handles.cast->coordinator(),
+                          GiveUp{fmt::format("the run did not end within {}", format(*options.deadline))});
+      }
       if (!end) end = outbox->take_end();
       return end.has_value();
     });
@@ -203,6 +206,7 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   }
   result.elapsed = world.now() - begin;
   clean_up();
+  result.shutdown = world.now() - begin - result.elapsed;
   if (!alive || !end) {
     result.ending = Ending::no_progress;
     result.reason = "nothing can happen any more: no actor has mail and no timer is armed";

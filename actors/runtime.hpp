@@ -26,6 +26,7 @@ struct RunOptions {
   std::vector<PassedOver> passed_over;                       ///< newer ones that were not sound, for the log
   std::function<void(const IterationReport&)> on_iteration;  ///< called on the driving thread
   std::function<bool()> stop_asked;                          ///< asked often; true: finish the iteration and end
+  std::optional<Duration> deadline;  ///< of the world's clock; a run that takes longer says who waits for whom
   /// Called once everyone is there, on the driving thread: for whoever injects faults. Nobody keeps the handles.
   std::function<void(const NodeHandles&)> started;
   /// The same job with other costs, for which the plan is made instead: what the planner believes, where the topology
@@ -58,6 +59,7 @@ struct RunResult {
   std::string set_aside;              ///< where checkpoints of another history are now; empty: there was none
   std::uint32_t saved_iteration = 0;  ///< of the newest checkpoint that this run completed; 0: none
   std::string checkpoint_error;       ///< why the last checkpoint that was wanted does not stand
+  Duration shutdown{};                ///< until everyone was gone
   Duration elapsed{};                 ///< of the world's clock, spawn to end
 };
 

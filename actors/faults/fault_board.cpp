@@ -60,6 +60,8 @@ FaultBoard::FaultBoard(const Scenario& scenario, const Topology& topology, std::
   for (const FaultSpec& fault : scenario_.faults) draws_.emplace_back(seed, "board " + fault.id);
 }
 
+FaultBoard::~FaultBoard() = default;
+
 void FaultBoard::listen(std::function<void(Happened)> ear) {
   ear_ = std::move(ear);
   const InjectorMachine machine(scenario_.faults, scenario_.calm, seed_);
@@ -88,6 +90,16 @@ void FaultBoard::heal(std::size_t fault) {
   }
   // Whatever another fault holds as well is held again.
   for (const Again& again : going_on) again();
+}
+
+void FaultBoard::note(FaultMoment moment) {
+  const Lock lock(mutex_);
+  moments_.push_back(moment);
+}
+
+std::vector<FaultMoment> FaultBoard::moments() const {
+  const Lock lock(mutex_);
+  return moments_;
 }
 
 DiskFault FaultBoard::disk_fault(const FaultSpec& fault) const {

@@ -22,6 +22,14 @@
 
 namespace stagecraft {
 
+/// A fault struck, or healed.
+struct FaultMoment {
+  std::size_t fault = 0;
+  bool on = true;
+  Instant at{};
+  Iteration iteration;  ///< the newest that had opened
+};
+
 /// What becomes of an operator's completion.
 struct DeviceVerdict {
   Duration extra{};   ///< it takes so much longer
@@ -35,6 +43,9 @@ class FaultBoard {
   using Again = std::function<void()>;
 
   FaultBoard(const Scenario& scenario, const Topology& topology, std::uint64_t seed);
+  ~FaultBoard();
+  FaultBoard(const FaultBoard&) = delete;
+  FaultBoard& operator=(const FaultBoard&) = delete;
 
   const Scenario& scenario() const { return scenario_; }
   std::uint64_t seed() const { return seed_; }
@@ -51,6 +62,9 @@ class FaultBoard {
   /// Of a fault that lasts. What was held goes on when its last holder has healed.
   void strike(std::size_t fault);
   void heal(std::size_t fault);
+  /// Everything that was switched, for whoever judges the run.
+  void note(FaultMoment moment);
+  std::vector<FaultMoment> moments() const;
   /// The disk that disk faults strike; outlives the board.
   void use(FaultyDisk& disk) { disk_ = &disk; }
 
@@ -100,6 +114,7 @@ class FaultBoard {
   std::map<std::size_t, std::vector<Again>> held_;  // by the fault that holds
   std::vector<std::unique_ptr<Weather>> weathers_;
   std::vector<Entropy> draws_;  // of each fault
+  std::vector<FaultMoment> moments_;
 };
 
 }  // namespace stagecraft

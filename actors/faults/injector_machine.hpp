@@ -37,6 +37,8 @@ class InjectorMachine {
   std::vector<FaultSwitch> tick(Instant now);
   /// When it wants its next tick at the latest; empty: nothing waits for the clock.
   std::optional<Instant> deadline() const;
+  /// The newest iteration that has opened.
+  Iteration iteration() const { return iteration_; }
   /// It looks at events of this kind.
   bool wants(RunEvent event) const;
 
