@@ -142,7 +142,7 @@ Json tiny() {
   const Topology topology = test::load(test::tiny_file(), {"job.iterations=50", "pipeline.stages=4", "model.layers=4"});
   const auto disk = test::text_disk();
   const double begin = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
-  const RunResult result = test::run_virtual(topology, {.disk = disk});
+  const RunResult result = test::run_virtual(topology, {1, {}, {}, disk});
   const double seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - begin;
   expect_done(result);
   return {{"cpu_seconds", seconds}, {"iterations", result.iterations.size()}, {"weights", result.weights_sha256}};
