@@ -16,8 +16,8 @@
 
 namespace {
 
-constexpr std::size_t grain = 16, largest = 1024, classes = largest / grain + 1;
-constexpr std::uint32_t kept = 256U << 10;  // bytes of one size that a thread may hold back
+constexpr std::size_t grain = 16, largest = 8192, classes = largest / grain + 1;
+constexpr std::uint32_t kept = 64U << 10;  // bytes of one size that a thread may hold back
 
 struct Freed {
   Freed* next;
@@ -96,6 +96,8 @@ void* operator new(std::size_t size) { return take(size > 0 ? size : 1); }
 void operator delete(void* block) noexcept {
   if (block != nullptr) give(block, malloc_usable_size(block));
 }
-void operator delete(void* block, std::size_t) noexcept { operator delete(block); }
+void operator delete(void* block, std::size_t size) noexcept {
+  if (block != nullptr) give(block, (size + grain - 1) / grain * grain);
+}
 
 #endif
