@@ -24,23 +24,23 @@ using Json = nlohmann::json;
 
 struct Size {
   std::uint32_t stages = 1, replicas = 1, iterations = 1;
-  std::uint32_t places() const { return stages * replicas; }
 };
 
-// One layer per stage; sixteen micro-batches per replica.
+// One layer per stage; sixteen micro-batches per replica; a node for each replica.
 Topology wide(const Size& size) {
   constexpr std::uint32_t micro_batches = 16;
-  const std::uint32_t devices = size.places();
-  const std::string text = fmt::format(
+  std::string text = fmt::format(
       "version: 1\n"
       "job: {{ name: wide, seed: 7, iterations: {} }}\n"
       "model: {{ layers: {} }}\n"
       "training: {{ micro_batches: {}, logical_shards: {} }}\n"
-      "pipeline: {{ stages: {}, chunks: 1, replicas: {}, schedule: 1f1b, dispatch: reactive }}\n"
-      "nodes: [{{ name: n0, devices: [{{ kind: emulated, count: {}, memory: 8GiB,\n"
-      "  costs: {{ forward: 10ms, backward_input: 10ms, backward_weight: 10ms }} }}] }}]\n",
-      size.iterations, size.stages, micro_batches * size.replicas, 4 * size.replicas, size.stages, size.replicas,
-      devices);
+      "pipeline: {{ stages: {}, chunks: 1, replicas: {}, schedule: 1f1b, dispatch: reactive }}\nnodes:\n",
+      size.iterations, size.stages, micro_batches * size.replicas, 4 * size.replicas, size.stages, size.replicas);
+  for (std::uint32_t r = 0; r < size.replicas; ++r)
+    text += fmt::format(
+        "  - {{ name: n{}, listen: '127.0.0.1:{}', devices: [{{ kind: emulated, count: {}, memory: 8GiB,\n"
+        "        costs: {{ forward: 10ms, backward_input: 10ms, backward_weight: 10ms }} }}] }}\n",
+        r, 9000 + r, size.stages);
   return load_job("wide.yaml", text, {});
 }
 
@@ -83,8 +83,7 @@ Json run(const Size& size, bool logs, bool serialises) {
           {"weights", result.weights_sha256}};
 }
 
-// What stages, reducers and link ends take before anything happens, and once they are wired, have their parameters and
-// have run one iteration.
+// What stages, reducers and link ends take once they are spawned, with the message that wires each in its mailbox.
 Json idle(const Size& size) {
   const Topology topology = wide(size);
   const auto world = make_virtual_world({}, std::make_shared<MemoryDisk>());
@@ -152,12 +151,13 @@ Json measure(const std::vector<std::string>& words) {
   const auto is = [&](const char* what, std::size_t count) { return words.size() == count && words[0] == what; };
   const auto number = [&](std::size_t i) { return static_cast<std::uint32_t>(std::stoul(words[i])); };
   if (is("run", 6)) return run({number(1), number(2), number(3)}, words[4] == "log", words[5] == "serialise");
-  if (is("idle", 2)) return idle({number(1)});
+  if (is("idle", 3)) return idle({number(1), number(2)});
   if (is("recorder", 4)) return recorder({number(1), 1, number(2)}, words[3] == "log");
   if (is("tiny", 1)) return tiny();
   throw std::runtime_error(
       "usage: sim_bench run STAGES REPLICAS ITERATIONS log|quiet serialise|direct\n"
-      "       sim_bench idle STAGES\n       sim_bench recorder STAGES ITERATIONS log|quiet\n       sim_bench tiny");
+      "       sim_bench idle STAGES REPLICAS\n       sim_bench recorder STAGES ITERATIONS log|quiet\n       sim_bench "
+      "tiny");
 }
 
 int measure_and_print(int argc, char** argv) {
