@@ -17,7 +17,7 @@
 namespace {
 
 constexpr std::size_t grain = 16, largest = 8192, classes = largest / grain + 1;
-constexpr std::uint32_t kept = 64U << 10;  // bytes of one size that a thread may hold back
+constexpr std::uint32_t kept = 256U << 10;  // bytes of one size that a thread may hold back
 
 struct Freed {
   Freed* next;

@@ -12,10 +12,10 @@
 #include "actors/recorder.hpp"
 #include "actors/runtime.hpp"
 #include "actors/world/deterministic_scheduler.hpp"
-#include "tests/actors/fixture.hpp"
 #include "tools/bench/cpu_time.hpp"
 #include "tools/bench/job.hpp"
 #include "tools/bench/process_memory.hpp"
+#include "transport/memory_disk.hpp"
 
 namespace stagecraft::bench {
 namespace {
@@ -136,12 +136,39 @@ Json recorder(const Size& size, bool logs) {
   return {{"events", events}, {"cpu_seconds", seconds}};
 }
 
-// One seed of the tiny model of the tests, fifty iterations, text and all.
+// Documents of 1 to 60 letters in which most letters hang on the one before.
+std::shared_ptr<MemoryDisk> small_text() {
+  std::string text;
+  for (std::uint64_t d = 0; d < 600; ++d) {
+    std::uint64_t letter = keyed(11, d) % 26;
+    for (std::uint64_t i = 0; i <= keyed(12, d) % 60; ++i) {
+      text += static_cast<char>('a' + letter);
+      letter = keyed(13, d, i) % 8 == 0 ? keyed(14, d, i) % 26 : (letter * 5 + 3) % 26;
+    }
+    text += "\n\n";
+  }
+  auto disk = std::make_shared<MemoryDisk>();
+  disk->make_directories("/text");
+  disk->write_whole("/text/a.txt", text);
+  return disk;
+}
+
+// One seed of a model as tiny as that of the tests, fifty iterations: what each of many seeds costs.
 Json tiny() {
-  const Topology topology = test::load(test::tiny_file(), {"job.iterations=50", "pipeline.stages=4", "model.layers=4"});
-  const auto disk = test::text_disk();
+  const Topology topology = load_job(
+      "tiny.yaml",
+      "version: 1\n"
+      "job: { name: tiny, seed: 7, iterations: 50 }\n"
+      "model: { layers: 5, width: 16, heads: 2, kv_heads: 1, hidden: 24, context: 24, tied_embeddings: false }\n"
+      "data: { sources: [{ files: /text/*.txt, split: \"\\n\\n\" }], micro_batch_tokens: 32 }\n"
+      "training: { micro_batches: 8, logical_shards: 4, optimizer: { kind: adamw, learning_rate: 1e-2, clip: 0.05 } }\n"
+      "pipeline: { stages: 4, chunks: 1, replicas: 1, schedule: 1f1b, dispatch: reactive }\n"
+      "nodes: [{ name: n0, devices: [{ kind: cpu, count: 4, memory: 1GiB }] }]\n",
+      {});
+  const auto disk = small_text();
   const double begin = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
-  const RunResult result = test::run_virtual(topology, {1, {}, {}, disk});
+  const auto world = make_virtual_world({}, disk);
+  const RunResult result = run_job(*world, topology, {});
   const double seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - begin;
   expect_done(result);
   return {{"cpu_seconds", seconds}, {"iterations", result.iterations.size()}, {"weights", result.weights_sha256}};
