@@ -51,7 +51,7 @@ class VirtualClock final : public caf::actor_clock {
   };
   void fire_first();
 
-  time_point now_{};
+  time_point now_{duration_type{1}};  // not zero, which stands for no time at all
   std::uint64_t set_ = 0;
   std::vector<Timer> timers_;  // a heap, the next one in front
 };
