@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -55,14 +56,53 @@ struct MessageOf<caf::reacts_to<Message>> {
   using Type = Message;
 };
 
+/// Finds the handler of a message by its type, at one pointer comparison per message of the door. CAF's own behaviours
+/// try one pattern after the other, and build an answer for each message, which no message here wants.
+template <class State, class... Messages>
+class DirectBehavior final : public caf::detail::behavior_impl {
+ public:
+  using Result = caf::match_case::result;
+  using behavior_impl::invoke;
+
+  explicit DirectBehavior(State& state) : state_(state) { begin_ = end_ = nullptr; }
+
+  Result invoke(caf::detail::invoke_result_visitor&, caf::type_erased_tuple& tuple) override {
+    if (tuple.size() != 1) return caf::match_case::no_match;
+    const std::type_info* type = tuple.type(0).second;
+    for (const Row& row : rows_)
+      if (row.type == type) return call(row, tuple);
+    return caf::match_case::no_match;
+  }
+
+ private:
+  struct Row {
+    const std::type_info* type;
+    void (*handle)(State&, void*);
+  };
+  template <class Message>
+  static void handle(State& state, void* message) {
+    state.on(std::move(*static_cast<Message*>(message)));
+  }
+  Result call(const Row& row, caf::type_erased_tuple& tuple) {
+    const hand_over::Turn turn(state_.self->ctrl());
+    caf::message own;  // others may still read a message that is shared
+    if (tuple.shared()) own = caf::message::copy(tuple);
+    row.handle(state_, own.empty() ? tuple.get_mutable(0) : own.get_mutable(0));
+    return caf::match_case::match;
+  }
+
+  static inline const Row rows_[] = {{&typeid(Messages), &handle<Messages>}...};
+  State& state_;
+};
+
 /// The behaviour of an actor whose state has `self` and one `on(Message&&)` (or `on(const Message&)`) for every message
 /// of its door.
 template <class... Signatures, class State>
 caf::typed_behavior<Signatures...> behavior_of(caf::typed_actor<Signatures...>, State& state) {
-  return {[&state](typename MessageOf<Signatures>::Type& message) {
-    const hand_over::Turn turn(state.self->ctrl());
-    state.on(std::move(message));
-  }...};
+  using Behavior = caf::typed_behavior<Signatures...>;
+  using Direct = DirectBehavior<State, typename MessageOf<Signatures>::Type...>;
+  const caf::behavior::impl_ptr direct = caf::make_counted<Direct>(state);
+  return Behavior(typename Behavior::unsafe_init{}, caf::behavior(direct));
 }
 
 /// Plain send. Never blocks, never fails; a message to a dead actor is dropped.
@@ -97,6 +137,7 @@ inline constexpr bool has_wire_form = !caf::is_allowed_unsafe_message_type<Messa
 template <class Message>
 std::vector<char> to_bytes(caf::actor_system& system, Message& message) {
   std::vector<char> bytes;
+  bytes.reserve(128);  // most messages fit
   caf::binary_serializer sink{system, bytes};
   if (auto error = sink(message)) throw std::runtime_error("cannot serialise a message: " + caf::to_string(error));
   return bytes;

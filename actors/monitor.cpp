@@ -42,16 +42,22 @@ struct MonitorState {
 
   void on(const MonitorWiring& x) { planner = x.planner; }
   void on(const Timings& x) {
-    for (const Timing& t : x.timings) {
-      samples[t.place][t.kind].add(t.time);
-      if (planner) window[t.place][t.kind].add(t.time);
-    }
+    add(samples, x.timings);
+    if (planner) add(window, x.timings);
   }
   void on(const AskWindow& x) {
     tell(self, planner, Window{x.key, rows(window)});
     window.clear();
   }
   void on(const AskProfile&) { tell(self, node, Profile{rows(samples)}); }
+  // They come by the dozen, and each dozen from one place.
+  static void add(ByPlace& by_place, const std::vector<Timing>& timings) {
+    auto at = by_place.end();
+    for (const Timing& t : timings) {
+      if (at == by_place.end() || at->first != t.place) at = by_place.try_emplace(t.place).first;
+      at->second[t.kind].add(t.time);
+    }
+  }
   static std::vector<StageProfile> rows(ByPlace& by_place) {
     std::vector<StageProfile> profile;
     for (auto& [place, kinds] : by_place) {

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <deque>
-#include <set>
+#include <vector>
 
 #include "actors/chrome_trace.hpp"
 
@@ -15,10 +14,30 @@ constexpr std::size_t ring_size = 50'000;                  // events for the tra
 constexpr std::size_t batch = 64U << 10;                   // bytes of log lines that go to the disk at once
 constexpr std::uint64_t operator_log_limit = 64ULL << 20;  // bytes of log lines about single operators and tensors
 
-// Which operators of an iteration ran, and whether each ran once.
+// Which operators of an iteration ran, and whether each ran once: a bit for each that there can be.
 struct OperatorCount {
-  std::set<std::pair<ReplicaId, Operator>> ran;
+  std::vector<bool> ran;
   std::uint64_t forward = 0, backward = 0, weight = 0;
+};
+
+// The newest events, in a buffer that goes round when it is full.
+class Ring {
+ public:
+  void push(const Event& event) {
+    if (events_.size() < ring_size) return events_.push_back(event);
+    events_[oldest_] = event;
+    oldest_ = (oldest_ + 1) % ring_size;
+  }
+  /// Oldest first.
+  std::vector<Event> in_order() const {
+    std::vector<Event> all(events_.begin() + static_cast<std::ptrdiff_t>(oldest_), events_.end());
+    all.insert(all.end(), events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(oldest_));
+    return all;
+  }
+
+ private:
+  std::vector<Event> events_;
+  std::size_t oldest_ = 0;
 };
 
 struct RecorderState {
@@ -29,7 +48,7 @@ struct RecorderState {
   NodeActor node;
   std::uint64_t hash = 0, count = 0, logged = 0, dropped = 0;
   std::vector<std::string> violations;  // the first few
-  std::deque<Event> ring;
+  Ring ring;
   std::string lines;                    // of the log, not yet on their way
   std::uint64_t unsent = 0;             // how many
   std::map<Key, OperatorCount> counts;  // of at most three iterations, each attempt by itself
@@ -46,15 +65,20 @@ struct RecorderState {
     if (event.kind == EventKind::ran && event.op) count_operator(event);
     if (event.kind == EventKind::committed) on_commit(event.key);
     write(event);
-    ring.push_back(event);
-    if (ring.size() > ring_size) ring.pop_front();
+    ring.push(event);
   }
   void count_operator(const Event& event) {
     OperatorCount& c = counts[event.key];
     const Operator& op = *event.op;
-    if (!c.ran.emplace(event.place->replica, op).second)
+    const std::size_t chunks = job->total_chunks(), kinds = 4;
+    if (c.ran.empty()) c.ran.resize(job->topology.training.micro_batches * chunks * kinds);
+    // A micro-batch is of one replica, so its number names that too.
+    std::vector<bool>::reference ran =
+        c.ran.at((op.micro_batch.value * chunks + op.chunk.value) * kinds + static_cast<std::size_t>(op.kind));
+    if (ran)
       violate(event.key, fmt::format("micro_batch_twice: operator {} of replica {} ran twice", to_text(op),
                                      event.place->replica.value));
+    ran = true;
     c.forward += op.kind == OperatorKind::forward;
     c.backward += op.kind == OperatorKind::backward_input || op.kind == OperatorKind::backward;
     c.weight += op.kind == OperatorKind::backward_weight || op.kind == OperatorKind::backward;
@@ -102,17 +126,15 @@ struct RecorderState {
     while (!decided.empty()) check_first();
     send_lines();
     LogClosed closed;
-    for (const Event& e : ring)
+    const std::vector<Event> events = ring.in_order();
+    for (const Event& e : events)
       if (e.kind == EventKind::ran && e.key == last)
         closed.last_iteration.push_back({*e.place, e.op.value_or(Operator{}), e.start, e.at, !e.op});
     if (dropped > 0)
       job->world.log(job->log_path, fmt::format("{{\"event\":\"dropped\",\"text\":\"{} lines about single operators "
                                                 "and tensors were left out: the log holds {} of them\"}}\n",
                                                 dropped, format(Bytes{logged})));
-    if (!job->trace_path.empty()) {
-      const std::vector<Event> events(ring.begin(), ring.end());
-      job->world.log(job->trace_path, to_chrome_trace(events));
-    }
+    if (!job->trace_path.empty()) job->world.log(job->trace_path, to_chrome_trace(events));
     closed.event_hash = hash;
     closed.events = count;
     closed.violations = violations;

@@ -40,9 +40,17 @@ Tensor make(Arena& arena, std::uint64_t value, Bytes charged) {
 DigestArithmetic::DigestArithmetic(std::uint32_t layers, bool tied, std::uint64_t seed, const CostTable& costs,
                                    std::uint32_t stage_layers)
     : layers_(layers), tied_(tied), seed_(seed), costs_(costs), stage_layers_(std::max(stage_layers, 1U)) {
+  std::vector<ParameterInfo> parameters;
   for (std::uint32_t g = 0; g < groups(); ++g)
     if (!tied_ || GroupId{g} != head_group())
-      parameters_.push_back({"digest." + std::to_string(g), {g}, 0, {2 * blocks_per_group}});
+      parameters.push_back({"digest." + std::to_string(g), {g}, 0, {2 * blocks_per_group}});
+  parameters_ = std::make_shared<const std::vector<ParameterInfo>>(std::move(parameters));
+}
+
+DigestArithmetic::DigestArithmetic(const DigestArithmetic& model, const CostTable& costs, std::uint32_t stage_layers)
+    : DigestArithmetic(model) {
+  costs_ = costs;
+  stage_layers_ = std::max(stage_layers, 1U);
 }
 
 Bytes DigestArithmetic::charged(GroupId group, std::size_t count) const {

@@ -5,6 +5,8 @@
 // Thread promise: const and stateless; any thread.
 #pragma once
 
+#include <memory>
+
 #include "model/arithmetic.hpp"
 #include "planning/cost.hpp"
 
@@ -15,11 +17,13 @@ class DigestArithmetic final : public Arithmetic {
   /// `costs` of the stage that will run it, which hosts `stage_layers` layers: tables per stage are divided by it.
   DigestArithmetic(std::uint32_t layers, bool tied, std::uint64_t seed, const CostTable& costs,
                    std::uint32_t stage_layers);
+  /// Of another stage of the same model.
+  DigestArithmetic(const DigestArithmetic& model, const CostTable& costs, std::uint32_t stage_layers);
 
   std::uint32_t layers() const override { return layers_; }
   bool tied() const override { return tied_; }
   /// One per group, `digest.<group>`.
-  const std::vector<ParameterInfo>& parameters() const override { return parameters_; }
+  const std::vector<ParameterInfo>& parameters() const override { return *parameters_; }
   std::size_t elements(GroupId) const override { return 2 * blocks_per_group; }
   std::size_t block_elements() const override { return 2; }
   Bytes charged(GroupId group, std::size_t elements) const override;
@@ -47,7 +51,7 @@ class DigestArithmetic final : public Arithmetic {
   std::uint64_t seed_;
   CostTable costs_;
   std::uint32_t stage_layers_;
-  std::vector<ParameterInfo> parameters_;
+  std::shared_ptr<const std::vector<ParameterInfo>> parameters_;  // the whole model's, so one list for all stages
 };
 
 }  // namespace stagecraft

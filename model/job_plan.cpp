@@ -32,12 +32,18 @@ std::uint32_t layers_of_stage(const Topology& topology, std::uint32_t stage) {
   return std::accumulate(layers.begin(), layers.end(), 0U);
 }
 
-std::shared_ptr<const Arithmetic> arithmetic_of_stage(const Topology& topology, std::uint32_t stage) {
+// One for all stages where they compute; emulated ones differ in what they charge, and share the rest.
+std::vector<std::shared_ptr<const Arithmetic>> arithmetic_of_stages(const Topology& topology) {
+  const ModelSpec& model = topology.model;
+  const std::uint32_t stages = topology.pipeline.stages;
   if (!topology.emulated())
-    return std::make_shared<LlamaArithmetic>(topology.model, topology.job.seed, kernels_of(topology.training.kernels));
-  const CostTable& costs = topology.device({{stage}, {0}}).costs;
-  return std::make_shared<DigestArithmetic>(topology.model.layers, topology.model.tied_embeddings, topology.job.seed,
-                                            costs, layers_of_stage(topology, stage));
+    return {stages, std::make_shared<LlamaArithmetic>(model, topology.job.seed, kernels_of(topology.training.kernels))};
+  std::vector<std::shared_ptr<const Arithmetic>> all;
+  const DigestArithmetic first(model.layers, model.tied_embeddings, topology.job.seed, {}, 1);
+  for (std::uint32_t s = 0; s < stages; ++s)
+    all.push_back(
+        std::make_shared<DigestArithmetic>(first, topology.device({{s}, {0}}).costs, layers_of_stage(topology, s)));
+  return all;
 }
 
 std::uint32_t capacity(const Topology& topology) { return topology.data ? topology.data->micro_batch_tokens : 1; }
@@ -175,8 +181,8 @@ JobPlan plan_job(const Topology& topology, const NegativeControls& controls) {
   JobPlan job;
   const std::vector<Range> units = units_of_chunks(topology);
   const PipelineShape shape = pipeline.shape();
+  job.arithmetic = arithmetic_of_stages(topology);
   for (std::uint32_t s = 0; s < pipeline.stages; ++s) {
-    job.arithmetic.push_back(s > 0 && !topology.emulated() ? job.arithmetic[0] : arithmetic_of_stage(topology, s));
     job.chunks.emplace_back();
     for (std::uint32_t c = 0; c < pipeline.chunks; ++c) {
       const ChunkId chunk = shape.chunk_of({s}, c);

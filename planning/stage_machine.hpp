@@ -141,6 +141,7 @@ class StageMachine {
   }
   std::vector<StageEffect> step(const StageEvent& event, Duration now = {}) {
     std::vector<StageEffect> effects;
+    effects.reserve(4);  // few events have more
     std::visit([&](const auto& e) { step(e, now, effects); }, event);
     return effects;
   }

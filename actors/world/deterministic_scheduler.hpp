@@ -4,7 +4,6 @@
 // mail, and jumps to the next timer when none has. Two messages from one sender to one receiver keep their order.
 #pragma once
 
-#include <caf/detail/test_actor_clock.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "actors/caf.hpp"
+#include "actors/world/virtual_clock.hpp"
 #include "planning/random.hpp"
 
 namespace stagecraft {
@@ -28,16 +28,16 @@ class DeterministicScheduler final : public caf::scheduler::abstract_coordinator
   /// Runs one message of one actor. False when no actor has mail.
   bool step();
   /// Fires the timers of the present instant. False when there are none.
-  bool fire_due();
+  bool fire_due() { return clock_.is_due() && clock_.advance(); }
   /// Jumps to the next instant with timers and fires all of it. False when there is none.
-  bool advance();
+  bool advance() { return clock_.advance(); }
   /// Forgets all timers and runs what is left.
   void drain();
-  std::size_t timers() const { return clock_.schedule().size(); }
+  std::size_t timers() const { return clock_.timers(); }
   std::uint64_t steps() const { return steps_; }
 
   bool detaches_utility_actors() const override { return false; }
-  caf::detail::test_actor_clock& clock() noexcept override { return clock_; }
+  VirtualClock& clock() noexcept override { return clock_; }
 
  protected:
   void start() override;
@@ -49,7 +49,7 @@ class DeterministicScheduler final : public caf::scheduler::abstract_coordinator
   void admit(caf::resumable* job);
 
   const std::thread::id home_ = std::this_thread::get_id();
-  caf::detail::test_actor_clock clock_;
+  VirtualClock clock_;
   std::vector<caf::resumable*> ready_;
   std::uint64_t steps_ = 0;
   Entropy draws_;

@@ -1,7 +1,7 @@
 #include "gpu/timed/timed_stream.hpp"
 
 #include <algorithm>
-#include <map>
+#include <vector>
 
 #include "planning/random.hpp"
 
@@ -20,7 +20,7 @@ class TimedStream final : public Stream {
     if (exact || start == Instant{}) start = std::max(start, clock_.now());
     free_ = start + work.cost;
     if (exact && (keyed(seed_, work.ticket) & 1) == 0) {
-      pending_.emplace(work.ticket, std::move(work.body));
+      pending_.emplace_back(work.ticket, std::move(work.body));
     } else {
       work.body();
     }
@@ -29,7 +29,11 @@ class TimedStream final : public Stream {
   }
 
   void retire(std::uint64_t ticket) override {
-    if (auto node = pending_.extract(ticket)) node.mapped()();
+    const auto it = std::find_if(pending_.begin(), pending_.end(), [&](const auto& p) { return p.first == ticket; });
+    if (it == pending_.end()) return;
+    const auto body = std::move(it->second);
+    pending_.erase(it);
+    body();
   }
 
  private:
@@ -38,7 +42,7 @@ class TimedStream final : public Stream {
   const Clock& clock_;
   Completions& completions_;
   Instant free_{};
-  std::map<std::uint64_t, std::function<void()>> pending_;
+  std::vector<std::pair<std::uint64_t, std::function<void()>>> pending_;  // few: owners wait for one at a time
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "planning/random.hpp"
 #include "planning/replay.hpp"
 #include "tools/bench/cpu_time.hpp"
+#include "tools/bench/process_memory.hpp"
 
 namespace stagecraft::bench {
 namespace {
@@ -121,14 +121,6 @@ Json simulating(std::uint32_t stages, std::uint32_t micro_batches) {
     }
   }
   return figures;
-}
-
-// A line of /proc/self/status that is given in kB. (The peak of getrusage would be that of the parent, if larger.)
-std::uint64_t status_bytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with(key + ":")) return std::stoull(line.substr(key.size() + 1)) * 1024;
-  throw std::runtime_error("/proc/self/status has no " + key);
 }
 
 // What the process grew by for one quick plan.
