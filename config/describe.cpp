@@ -2,51 +2,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <iterator>
 
 #include "config/load_topology.hpp"
+#include "config/yaml_text.hpp"
 
 namespace stagecraft {
 namespace {
-
-// Always in double quotes, so that no text can be taken for a number or a piece of YAML.
-std::string text_of(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      fmt::format_to(std::back_inserter(out), "\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
-// The largest unit that divides the number: exact, unlike the forms for people.
-std::string exact(Duration d) {
-  using Unit = std::pair<std::int64_t, const char*>;
-  for (const auto& [scale, name] : {Unit{1'000'000'000, "s"}, Unit{1'000'000, "ms"}, Unit{1'000, "us"}}) {
-    if (d.count() % scale == 0) return fmt::format("{}{}", d.count() / scale, name);
-  }
-  return fmt::format("{}ns", d.count());
-}
-
-std::string exact(Bytes b) {
-  using Unit = std::pair<std::uint64_t, const char*>;
-  for (const auto& [scale, name] : {Unit{1 << 30, "GiB"}, Unit{1 << 20, "MiB"}, Unit{1 << 10, "KiB"}}) {
-    if (b.value != 0 && b.value % scale == 0) return fmt::format("{}{}", b.value / scale, name);
-  }
-  return fmt::format("{}B", b.value);
-}
-
-std::string exact(Bandwidth b) {
-  if (b.bytes_per_second == 0) return "unlimited";
-  return fmt::format("{}B/s", static_cast<std::uint64_t>(b.bytes_per_second));  // whole since it was read
-}
 
 std::string text_of(const LinkCost& cost) {
   return fmt::format("latency: {}, occupancy: {}, bandwidth: {}", exact(cost.latency), exact(cost.occupancy),
@@ -78,7 +39,7 @@ std::string text_of(const DeviceSpec& device) {
 }
 
 std::string job_and_model(const Topology& t) {
-  std::string out = fmt::format("version: 1\njob:\n  name: {}\n  seed: {}\n  iterations: {}\n", text_of(t.job.name),
+  std::string out = fmt::format("version: 1\njob:\n  name: {}\n  seed: {}\n  iterations: {}\n", in_quotes(t.job.name),
                                 t.job.seed, t.job.iterations);
   const ModelSpec& m = t.model;
   out += fmt::format("model:\n  layers: {}\n", m.layers);
@@ -93,10 +54,10 @@ std::string job_and_model(const Topology& t) {
 std::string data(const DataSpec& d) {
   std::string out = "data:\n  sources:\n";
   for (const SourceSpec& source : d.sources) {
-    out += fmt::format("    - files: {}\n      exclude: [", text_of(source.files));
-    for (std::size_t i = 0; i < source.exclude.size(); ++i) out += (i ? ", " : "") + text_of(source.exclude[i]);
+    out += fmt::format("    - files: {}\n      exclude: [", in_quotes(source.files));
+    for (std::size_t i = 0; i < source.exclude.size(); ++i) out += (i ? ", " : "") + in_quotes(source.exclude[i]);
     out += "]\n";
-    if (source.split) out += fmt::format("      split: {}\n", text_of(*source.split));
+    if (source.split) out += fmt::format("      split: {}\n", in_quotes(*source.split));
   }
   return out + fmt::format("  micro_batch_tokens: {}\n", d.micro_batch_tokens);
 }
@@ -130,7 +91,7 @@ std::string nodes(const std::vector<NodeSpec>& specs) {
   constexpr std::size_t most_of_an_entry = 4096;
   std::string out = "nodes:\n";
   for (const NodeSpec& node : specs) {
-    out += fmt::format("  - name: {}\n    listen: {}\n    devices:\n", text_of(node.name), text_of(node.listen));
+    out += fmt::format("  - name: {}\n    listen: {}\n    devices:\n", in_quotes(node.name), in_quotes(node.listen));
     for (std::size_t i = 0; i < node.devices.size();) {
       const std::string device = text_of(node.devices[i]);
       std::size_t end = i + 1;
@@ -169,9 +130,9 @@ std::string describe(const Topology& t) {
       fmt::format("timeouts:\n  operation: {}\n  iteration: {}\n  stage: {}\n  node: {}\n", exact(t.timeouts.operation),
                   exact(t.timeouts.iteration), exact(t.timeouts.stage), exact(t.timeouts.node));
   out += fmt::format("recovery: {{ twins: {}, attempts: {} }}\n", t.recovery.twins, t.recovery.attempts);
-  out += fmt::format("checkpoint:\n  dir: {}\n  every: {}\n  keep: {}\n", text_of(t.checkpoint.dir), t.checkpoint.every,
-                     t.checkpoint.keep);
-  return out + fmt::format("output:\n  dir: {}\n", text_of(t.output.dir));
+  out += fmt::format("checkpoint:\n  dir: {}\n  every: {}\n  keep: {}\n", in_quotes(t.checkpoint.dir),
+                     t.checkpoint.every, t.checkpoint.keep);
+  return out + fmt::format("output:\n  dir: {}\n", in_quotes(t.output.dir));
 }
 
 }  // namespace stagecraft

@@ -80,8 +80,8 @@ void read_head(Section& root, Scenario& scenario, Report& report) {
                                  ScenarioWorld::virtual_clock);
   scenario.world = world.value;
   read_seeds(root, scenario, report);
-  const Duration usual = scenario.world == ScenarioWorld::real ? 120s : 600s;
-  scenario.deadline = root.duration("deadline", {.low = 1ms, .high = waiting_time.high}, usual).value;
+  const Range<Duration> bearable{.low = 1ms, .high = waiting_time.high};
+  scenario.deadline = root.duration("deadline", bearable, usual_deadline(scenario.world)).value;
 }
 
 void read_all(Section& root, ScenarioDraft& draft, Report& report) {

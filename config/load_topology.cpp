@@ -11,8 +11,8 @@ namespace {
 
 void read_all(Section& root, TopologyDraft& draft, Report& report) {
   // Asked for in the order of the reference, so that messages list them so.
-  for (const char* key :
-       {"job", "model", "data", "training", "pipeline", "nodes", "links", "timeouts", "recovery", "checkpoint", "output"}) {
+  for (const char* key : {"job", "model", "data", "training", "pipeline", "nodes", "links", "timeouts", "recovery",
+                          "checkpoint", "output"}) {
     root.value(key);
   }
   read_nodes(root, draft, report);

@@ -97,6 +97,9 @@ struct EventPattern {
   Position at, stage_at, replica_at, micro_batch_at, iteration_at;
 };
 
+/// How often a drawn fault strikes at most, where the file does not say it.
+inline constexpr std::uint32_t usual_strikes = 1000;
+
 /// When a fault strikes.
 struct Trigger {
   enum class Kind : std::uint8_t {
@@ -179,6 +182,8 @@ struct Calm {
 
 enum class ScenarioWorld : std::uint8_t { virtual_clock, real };
 std::string_view name_of(ScenarioWorld world);
+/// That of a file which names none.
+Duration usual_deadline(ScenarioWorld world);
 
 struct Scenario {
   std::string file;  ///< as given

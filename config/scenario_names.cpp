@@ -28,6 +28,7 @@ std::string_view name_of(RunEvent event) { return event_names.at(static_cast<std
 std::string_view name_of(Invariant invariant) { return invariant_names.at(static_cast<std::size_t>(invariant)); }
 std::string_view name_of(Expectation::Kind kind) { return expectation_names.at(static_cast<std::size_t>(kind)); }
 std::string_view name_of(ScenarioWorld world) { return world == ScenarioWorld::real ? "real" : "virtual"; }
+Duration usual_deadline(ScenarioWorld world) { return std::chrono::seconds(world == ScenarioWorld::real ? 120 : 600); }
 
 bool is_disk_fault(FaultKind kind) {
   using enum FaultKind;

@@ -62,7 +62,7 @@ void read_every(Section& fault, Trigger& trigger) {
   const auto mtbf = every.duration("mtbf", waiting_time);
   trigger.time = mtbf.value;
   trigger.at = mtbf.at;
-  trigger.at_most = every.integer<std::uint32_t>("at_most", 1, 1'000'000, 1000).value;
+  trigger.at_most = every.integer<std::uint32_t>("at_most", 1, 1'000'000, usual_strikes).value;
   every.finish();
 }
 

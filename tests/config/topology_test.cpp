@@ -234,6 +234,24 @@ TEST(Topology, a_section_checkpoint_says_where_and_how_often) {
   EXPECT_EQ(t.checkpoint.keep, 1U);
   expect_refused(plus("checkpoint: { keep: 0 }"), "t.yaml:19:21: SC0118", {"from 1", "got '0'"});
 }
+TEST(Topology, twins_are_kept_by_default_where_another_node_could_hold_them) {
+  EXPECT_FALSE(load(cpu_file).recovery.twins);
+  const std::string two = with(cpu_file, "    devices: [{ kind: cpu, count: 4, memory: 2GiB }]\n",
+                               "    devices: [{ kind: cpu, count: 2, memory: 2GiB }]\n"
+                               "  - name: n1\n    devices: [{ kind: cpu, count: 2, memory: 2GiB }]\n");
+  EXPECT_TRUE(load(two).recovery.twins);
+  EXPECT_FALSE(load(two, {"recovery.twins=false"}).recovery.twins);
+  EXPECT_TRUE(load(cpu_file, {"recovery.twins=true"}).recovery.twins);
+  expect_refused(plus("recovery: { twins: yes }"), "t.yaml:19:20: SC0116", {"true or false", "'yes'"});
+}
+TEST(Topology, a_section_recovery_says_how_often_an_iteration_may_be_begun_again) {
+  EXPECT_EQ(load(cpu_file).recovery.attempts, 2U);
+  EXPECT_EQ(load(plus("recovery: { attempts: 0 }")).recovery.attempts, 0U);
+  EXPECT_EQ(load(plus("recovery: { attempts: 1000000 }")).recovery.attempts, 1'000'000U);
+  expect_refused(plus("recovery: { attempts: 1000001 }"), "t.yaml:19:23: SC0118", {"0 to 1000000", "'1000001'"});
+  expect_refused(plus("recovery: { attempts: -1 }"), "t.yaml:19:23: SC0118");
+  expect_refused(plus("recovery: { attempt: 3 }"), "t.yaml:19:13: SC0114", {"twins, attempts", "'attempt'"});
+}
 TEST(Topology, kernels_of_a_library_earn_a_warning_about_the_bits) {
   const std::string text = with(cpu_file, "shards: 4", "shards: 4\n  kernels: onednn");
   expect_warned(text, "t.yaml:14:12: SC0262", {"warning: ", "exact", "onednn"});

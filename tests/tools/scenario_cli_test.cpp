@@ -54,6 +54,26 @@ TEST(ScenarioCommand, the_example_of_the_documentation_is_fine) {
   EXPECT_TRUE(text.str().find(ran.output.substr(std::string("docs/").size())) != std::string::npos) << ran.output;
 }
 
+TEST(ScenarioCommand, every_example_is_fine) {
+  std::string files;
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(example("scenarios"))) {
+    files += " " + entry.path().string();
+    ++count;
+  }
+  EXPECT_GE(count, 10);
+  const Ran ran = run("scenario check --json" + files, "2>/dev/null");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  std::istringstream lines(ran.output);
+  for (std::string line; std::getline(lines, line); --count) {
+    const Json one = Json::parse(line);
+    EXPECT_EQ(one["ok"], true) << line;
+    EXPECT_GT(one["shows"].get<std::string>().size(), 20U) << line;
+    EXPECT_FALSE(one["faults"].empty() || one["expectations"].empty()) << line;
+  }
+  EXPECT_EQ(count, 0);
+}
+
 TEST(ScenarioCommand, problems_of_the_file_of_its_topology_and_of_the_two_together_end_with_2) {
   const std::string odd = scenario("odd.yaml", "{ id: crash, do: kil, on: { stage: 2 } }");
   const Ran file = run("scenario check " + odd);
