@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "actors/checkpointer.hpp"
 #include "actors/coordinator.hpp"
+#include "actors/faults/planted.hpp"
 #include "actors/injector.hpp"
 #include "actors/link.hpp"
 #include "actors/loader.hpp"
@@ -31,9 +34,26 @@ std::vector<Watched> Cast::all() const {
   return all_;
 }
 
-StageActor Cast::new_stage(Place p) {
+StageActor Cast::new_stage(Place p, Topology::Seat seat) {
   const Member who{Member::Role::stage, p};
-  return add(spawn_stage(job_, p), to_text(who), p, who);
+  return add(spawn_stage(job_, p, job_->topology.nodes[seat.node].devices[seat.device]), to_text(who), p, who);
+}
+
+Topology::Seat Cast::next_seat(Place p) {
+  const auto big_enough = std::find_if(spares_.begin(), spares_.end(), [&](Topology::Seat s) {
+    return job_->topology.nodes[s.node].devices[s.device].memory >= job_->topology.device(p).memory;
+  });
+  if (big_enough == spares_.end()) return job_->topology.seat(p);
+  const Topology::Seat seat = *big_enough;
+  spares_.erase(big_enough);
+  if (FaultBoard* faults = job_->world.faults()) faults->moved(p);
+  tell_from_outside(recorder_, Event{.kind = EventKind::moved,
+                                     .at = job_->world.now(),
+                                     .place = p,
+                                     .text = fmt::format("{} is built anew on device {} of node {}",
+                                                         to_text(Member{Member::Role::stage, p}), seat.device,
+                                                         job_->topology.nodes[seat.node].name)});
+  return seat;
 }
 
 TwinActor Cast::new_twin(Place p) {
@@ -49,7 +69,7 @@ void Cast::spawn_all() {
     reducers_.emplace_back();
     for (std::uint32_t s = 0; s < job_->topology.pipeline.stages; ++s) {
       const Place p{{s}, {r}};
-      stages_[r].push_back(new_stage(p));
+      stages_[r].push_back(new_stage(p, job_->topology.seat(p)));
       reducers_[r].push_back(
           add(spawn_reducer(job_, p), fmt::format("the reducer of stage {} of replica {}", s, r), p));
       if (job_->topology.recovery.twins) twins_[p] = new_twin(p);
@@ -144,7 +164,7 @@ caf::actor Cast::handle_of(const Member& who) const {
 Watched Cast::replace(const Member& who) {
   caf::anon_send_exit(handle_of(who), caf::exit_reason::kill);
   if (who.role == Member::Role::stage) {
-    stage_at(who.place) = new_stage(who.place);
+    stage_at(who.place) = new_stage(who.place, next_seat(who.place));
     StageWiring wiring = wiring_of_stage(who.place);
     wiring.rebuilt = true;
     tell_from_outside(stage_at(who.place), std::move(wiring));
@@ -166,7 +186,7 @@ void Cast::tell_of(const NewStage& x) const {
   if (!twins_.empty()) tell_from_outside(twins_.at(x.place), x);
   for (const auto& replica : stages_) tell_from_outside(replica[x.place.stage.value], x);
   for (const auto& [id, ends] : links_)
-    if (id.first == x.place.replica)
+    if (id.first == x.place.replica && !planted(PlantedBug::node_forgets_links))
       for (const LinkActor& end : ends) tell_from_outside(end, x);
   tell_from_outside(coordinator_, x);
 }

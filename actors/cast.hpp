@@ -26,12 +26,13 @@ struct Watched {
 
 class Cast {
  public:
-  Cast(JobRef job, NodeActor node) : job_(std::move(job)), node_(std::move(node)) {}
+  Cast(JobRef job, NodeActor node) : job_(std::move(job)), node_(std::move(node)), spares_(job_->topology.spares()) {}
 
   void spawn_all();
   /// The first message of everyone's life. The job starts with it, from `start` where there is one.
   void wire_all(const std::shared_ptr<const LoadedCheckpoint>& start);
-  /// Spawns another one, with no state yet, and tells everyone who talks to it. The old one is ended.
+  /// Spawns another one, with no state yet, and tells everyone who talks to it. The old one is ended. A stage goes to a
+  /// device that nobody has, as its own may be what failed; where there is none, to its own.
   Watched replace(const Member& who);
 
   caf::actor handle_of(const Member& who) const;
@@ -47,7 +48,8 @@ class Cast {
   Actor add(Actor actor, std::string name, std::optional<Place> place = {}, std::optional<Member> member = {});
   StageActor& stage_at(Place p) { return stages_[p.replica.value][p.stage.value]; }
   const StageActor& stage_at(Place p) const { return stages_[p.replica.value][p.stage.value]; }
-  StageActor new_stage(Place p);
+  StageActor new_stage(Place p, Topology::Seat seat);
+  Topology::Seat next_seat(Place p);
   TwinActor new_twin(Place p);
   StageWiring wiring_of_stage(Place p) const;
   TwinWiring wiring_of_twin(Place p) const;
@@ -68,7 +70,8 @@ class Cast {
   CheckpointerActor checkpointer_;  // none: the job keeps no checkpoints
   PlannerActor planner_;            // none: the plan stays
   CoordinatorActor coordinator_;
-  InjectorActor injector_;  // none: a world that works
+  InjectorActor injector_;              // none: a world that works
+  std::vector<Topology::Seat> spares_;  // devices that nobody has
   mutable std::mutex mutex_;
   std::vector<Watched> all_;
 };

@@ -71,7 +71,10 @@ struct CheckpointerState {
     disk_stream = &job->world.open_background_stream(
         "checkpoints", std::make_unique<MailboxCompletions<CheckpointerActor>>(job->world, CheckpointerActor{self}));
   }
-  void on(const BeginCheckpoint& x) { act(checkpointer_event::Begun{x}); }
+  void on(const BeginCheckpoint& x) {
+    job->world.tell({RunEvent::saving, Iteration{x.iteration}, {}, {}});
+    act(checkpointer_event::Begun{x});
+  }
   void on(StateLoan&& x) {
     latest_loan = std::max(latest_loan, x.due);
     const Place place = x.state.place;
@@ -105,7 +108,6 @@ struct CheckpointerState {
       std::visit([this](const auto& e) { apply(e); }, effect);
   }
   void apply(const checkpointer_effect::Write& e) {
-    job->world.tell({RunEvent::saving, Iteration{e.begin.iteration}, {}, {}});
     auto states = std::make_shared<std::vector<StageState>>(loans.extract(e.begin.key).mapped());
     outcome = std::make_shared<CheckpointStatus>();
     const CheckpointInfo info{job->topology.job.name,

@@ -1,5 +1,6 @@
 #include "actors/checkpointer_machine.hpp"
 
+#include "actors/faults/planted.hpp"
 #include "planning/bug.hpp"
 
 namespace stagecraft {
@@ -27,7 +28,8 @@ std::vector<CheckpointerEffect> CheckpointerMachine::step(const CheckpointerEven
 // Every abort raises the epoch, so what is incomplete under an older one stays so.
 void CheckpointerMachine::drop_aborted(std::vector<CheckpointerEffect>& effects) {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    if (it->first.epoch < newest_ && it->second.lent.size() < places_) {
+    const bool waits = planted(PlantedBug::checkpointer_waits_forever);
+    if (it->first.epoch < newest_ && it->second.lent.size() < places_ && !waits) {
       effects.emplace_back(checkpointer_effect::Drop{it->first});
       it = waiting_.erase(it);
     } else {

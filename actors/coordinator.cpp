@@ -20,11 +20,6 @@ struct CoordinatorState {
   void on(const CoordinatorEvent& event) {
     if (std::holds_alternative<Tick>(event)) armed_for.reset();
     if (std::holds_alternative<Stop>(event)) note({.kind = EventKind::stopped, .at = job->world.now()});
-    if (const auto* lost = std::get_if<Lost>(&event))
-      note({.kind = EventKind::lost,
-            .at = job->world.now(),
-            .place = lost->who.place,
-            .text = fmt::format("{}: {}", to_text(lost->who), lost->why)});
     for (const CoordinatorEffect& effect : machine->step(event, job->world.now()))
       std::visit([this](const auto& e) { apply(e); }, effect);
     arm();
@@ -64,6 +59,12 @@ struct CoordinatorState {
                               r.skipped ? " skipped" : "")});
     job->world.tell({RunEvent::committed, r.iteration, {}, {}});
     tell(self, wiring.node, r);
+  }
+  void apply(const coordinator_effect::Missed& e) {
+    note({.kind = EventKind::lost,
+          .at = job->world.now(),
+          .place = e.lost.who.place,
+          .text = fmt::format("{}: {}", to_text(e.lost.who), e.lost.why)});
   }
   void apply(const coordinator_effect::BeginAgain& e) {
     note({.kind = EventKind::begun_again, .at = job->world.now(), .key = e.key, .text = e.why});

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/faults/planted.hpp"
 #include "model/optimizer.hpp"
 #include "planning/bug.hpp"
 
@@ -112,7 +113,7 @@ bool CoordinatorMachine::saves_again(bool last) {
 
 void CoordinatorMachine::on(const IterationReady& x, Instant now, Effects& effects) {
   if (x.key != key_ || (phase_ != Phase::running && phase_ != Phase::asking)) return;
-  ready_.emplace(x.place, x);
+  if (!ready_.emplace(x.place, x).second && planted(PlantedBug::coordinator_counts_twice)) return commit(now, effects);
   recovery_.has_state(x.place);
   maybe_commit(now, effects);
 }
@@ -126,7 +127,8 @@ void CoordinatorMachine::on(const TwinReady& x, Instant now, Effects& effects) {
 
 void CoordinatorMachine::maybe_commit(Instant now, Effects& effects) {
   const std::size_t twins = topology_.recovery.twins ? places_.size() : 0;
-  if (ready_.size() == places_.size() && twins_ready_.size() == twins) commit(now, effects);
+  const bool followed = twins_ready_.size() == twins || planted(PlantedBug::coordinator_skips_twins);
+  if (ready_.size() == places_.size() && followed) commit(now, effects);
 }
 
 // The one decision for all: step with a clip factor, or skip. Sums are exact, so it does not depend on who came first.
@@ -205,6 +207,7 @@ void CoordinatorMachine::on(const Lost& x, Instant now, Effects& effects) {
   if (phase_ == Phase::ended) return;
   recovery_.lost(x.who, x.why);
   if (x.who.role == Member::Role::stage) joined_.erase(x.who.place);
+  effects.emplace_back(coordinator_effect::Missed{x});
   effects.emplace_back(Replace{{x.who}});
   if (phase_ == Phase::joining) return;
   phase_ = Phase::recovering;
@@ -238,7 +241,7 @@ void CoordinatorMachine::restart(const CheckpointFound& from, Instant now, Effec
   STAGECRAFT_ASSERT(start.iteration < key_.iteration.value, "a checkpoint after iteration {}, which is yet to come",
                     start.iteration);
   key_.iteration = Iteration{start.iteration + 1};
-  steps_ = start.steps;
+  if (!planted(PlantedBug::coordinator_keeps_steps)) steps_ = start.steps;
   tokens_ = start.tokens;
   decision_ = {};
   recovery_.restored();
@@ -260,7 +263,7 @@ void CoordinatorMachine::begin_again(std::string why, Instant now, Effects& effe
     effects.emplace_back(End{std::move(ended)});
     return;
   }
-  ++key_.epoch.value;
+  if (!planted(PlantedBug::coordinator_keeps_epoch)) ++key_.epoch.value;
   effects.emplace_back(BeginAgain{key_, std::move(why)});
   if (restart_) effects.emplace_back(Restore{key_, restart_->checkpoint});
   open_at(decision_, now, now, true, effects);

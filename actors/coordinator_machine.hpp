@@ -42,6 +42,10 @@ struct Adopt {
   Key key;
   PlanProposal plan;
 };
+/// Somebody is lost: to be recorded.
+struct Missed {
+  Lost lost;
+};
 /// An iteration is begun again: why.
 struct BeginAgain {
   Key key;
@@ -52,7 +56,7 @@ struct BeginAgain {
 using CoordinatorEffect =
     std::variant<coordinator_effect::Checkpoint, coordinator_effect::Broadcast, coordinator_effect::Commit,
                  coordinator_effect::AskAll, coordinator_effect::End, coordinator_effect::Adopt,
-                 coordinator_effect::BeginAgain, Replace, FindCheckpoint, Restore>;
+                 coordinator_effect::Missed, coordinator_effect::BeginAgain, Replace, FindCheckpoint, Restore>;
 using CoordinatorEvent = std::variant<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome,
                                       CheckpointFound, PlanProposal, Lost, Replaced, Stop, GiveUp, Tick, Explanation>;
 

@@ -27,6 +27,7 @@ enum class EventKind : std::uint8_t {
   planned,      ///< there is a new plan, or none that pays; `text` says why
   injected,     ///< a fault of the scenario begins or heals; `text` says which
   lost,         ///< a stage or a twin is gone; `text` says who and why
+  moved,        ///< a stage is built anew on another device
   begun_again,  ///< an iteration is begun again under a new epoch; `text` says why
   ended,        ///< the job is over; `text` says how
   violation,    ///< an invariant is broken: fails every test that sees one

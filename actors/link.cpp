@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "actors/faults/planted.hpp"
 #include "config/load_topology.hpp"
 #include "planning/bug.hpp"
 #include "planning/link_machine.hpp"
@@ -67,6 +68,7 @@ struct LinkState {
 
   // The first message of a newer key resets the link; older keys are dropped.
   bool fresh(Key k) {
+    if (planted(PlantedBug::link_keeps_slots) && k > key && k.iteration == key.iteration) key = k;
     if (k > key) {
       const PipelinePlan& plan = job->plan.replicas[replica.value];
       // What an aborted iteration left on its way comes to nothing.
@@ -83,6 +85,7 @@ struct LinkState {
   }
   void check_for_leaks() {
     if (machine.credits() == 0 || machine.quiet()) return;
+    if (job->world.faults() && job->world.faults()->loses_messages()) return;
     Event leak{EventKind::violation, job->world.now(), {}, Place{own_stage(), replica}, key, {}, outgoing(), {}};
     leak.text = fmt::format("credit_leak: boundary {}: {} of {} slots back, {} tensors waiting", boundary,
                             machine.free(), machine.credits(), machine.waiting());
@@ -111,7 +114,8 @@ struct LinkState {
   // From the stage: a slot of this end is free, tell the other. From the other end: one of its slots is.
   void on(const Credit& x) {
     if (x.direction != outgoing()) return post(self, job->world, peer, x);
-    if (!fresh(x.key) || out.erase(x.micro_batch) == 0) return;  // it came twice
+    if (!fresh(x.key) || (out.erase(x.micro_batch) == 0 && !planted(PlantedBug::link_counts_credits_twice)))
+      return;  // it came twice
     slots.insert(x.due);
     send(machine.credit());
   }

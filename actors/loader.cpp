@@ -1,5 +1,7 @@
 #include "actors/loader.hpp"
 
+#include "actors/faults/planted.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -27,6 +29,7 @@ struct LoaderState {
   void on(const Announce& x) {
     Key& last_key = answered[x.replica];
     if (x.key <= last_key) return;  // it came twice
+    if (planted(PlantedBug::loader_answers_once) && x.key.iteration == last_key.iteration) return;
     last_key = x.key;
     const auto& all = batches(x.key.iteration);
     const StagePlan& plan = job->plan_of({{0}, x.replica});

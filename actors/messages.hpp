@@ -335,6 +335,8 @@ struct LogClosed {   ///< recorder -> node: everything is on disk
   std::string error;       ///< the first that the disk gave
   std::vector<TimedOperator> last_iteration;
   std::vector<std::string> violations;  ///< the first few
+  std::uint64_t losses = 0;             ///< of stages and twins
+  std::uint64_t begun_again = 0;        ///< iterations
 };
 
 // -- wire forms

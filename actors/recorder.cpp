@@ -48,6 +48,9 @@ struct RecorderState {
   NodeActor node;
   std::uint64_t hash = 0, count = 0, logged = 0, dropped = 0;
   std::vector<std::string> violations;  // the first few
+  std::uint64_t losses = 0, begun_again = 0;
+  Key newest;                      // that was opened
+  std::map<Place, Key> newest_at;  // that a stage has told of
   Ring ring;
   std::string lines;                    // of the log, not yet on their way
   std::uint64_t unsent = 0;             // how many
@@ -64,8 +67,38 @@ struct RecorderState {
     if (event.kind == EventKind::violation && violations.size() < 10) violations.push_back(event.text);
     if (event.kind == EventKind::ran && event.op) count_operator(event);
     if (event.kind == EventKind::committed) on_commit(event.key);
+    if (event.kind == EventKind::opened) on_open(event.key);
+    if (event.kind == EventKind::lost && event.place) newest_at.erase(*event.place);
+    if (event.place && event.key.epoch.value > 0) check_order(event);
+    losses += event.kind == EventKind::lost;
+    begun_again += event.kind == EventKind::begun_again;
     write(event);
     ring.push(event);
+  }
+  // Epochs only grow, and each opening has a key of its own.
+  void on_open(Key key) {
+    if (key <= newest)
+      violate(key, fmt::format("epoch_went_back: epoch {} iteration {} was opened after epoch {} iteration {}",
+                               key.epoch.value, key.iteration.value, newest.epoch.value, newest.iteration.value));
+    newest = std::max(newest, key);
+  }
+  // What a stage tells comes in its order: once it has acted under a key, it acts under no older one. It steps with the
+  // Open that tells it of the commit, never before.
+  void check_order(const Event& event) {
+    Key& last = newest_at[*event.place];
+    if (event.kind == EventKind::ran && event.key < last)
+      violate(event.key, fmt::format("stale_epoch_accepted: stage {} of replica {} ran {} of epoch {} iteration {} "
+                                     "under epoch {} iteration {}",
+                                     event.place->stage.value, event.place->replica.value,
+                                     event.op ? to_text(*event.op) : event.text, event.key.epoch.value,
+                                     event.key.iteration.value, last.epoch.value, last.iteration.value));
+    if (event.kind != EventKind::sent) last = std::max(last, event.key);
+    const Iteration before{event.key.iteration.value - 1};
+    if (event.kind == EventKind::ran && !event.op && event.text == "step" && before > committed &&
+        before.value > job->start.iteration)
+      violate(event.key, fmt::format("step_before_commit: stage {} of replica {} stepped iteration {}, which is not "
+                                     "decided",
+                                     event.place->stage.value, event.place->replica.value, before.value));
   }
   void count_operator(const Event& event) {
     OperatorCount& c = counts[event.key];
@@ -138,6 +171,8 @@ struct RecorderState {
     closed.event_hash = hash;
     closed.events = count;
     closed.violations = violations;
+    closed.losses = losses;
+    closed.begun_again = begun_again;
     closed.log = job->log_path;
     closed.trace = job->trace_path;
     tell(self, node, std::move(closed));

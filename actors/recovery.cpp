@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "actors/faults/planted.hpp"
+
 namespace stagecraft {
 
 std::string to_text(const Member& member) {
@@ -22,7 +24,8 @@ void Recovery::lost(const Member& who, const std::string& why) {
   } else {
     followers_.erase(who.place);
   }
-  if (stateless_.contains(who.place) && !followers_.contains(who.place)) needs_checkpoint_ = true;
+  const bool follows = followers_.contains(who.place) || (twins_ && planted(PlantedBug::recovery_trusts_every_twin));
+  if (stateless_.contains(who.place) && !follows) needs_checkpoint_ = true;
 }
 
 void Recovery::replaced(const Member& who) { missing_.erase(who); }

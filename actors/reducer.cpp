@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/faults/planted.hpp"
 #include "planning/bug.hpp"
 
 namespace stagecraft {
@@ -36,6 +37,7 @@ struct ReducerState {
   Work work;
 
   bool fresh(Key k) {
+    if (planted(PlantedBug::reducer_keeps_groups) && k > key && k.iteration == key.iteration) key = k;
     if (k > key) {
       key = k;
       work = Work{};
@@ -80,7 +82,7 @@ struct ReducerState {
     if (role != TieRole::none && (x.group == embedding || x.group == head)) {
       work.tied_reduced[x.group] = true;
       if (role != TieRole::both) post(self, job->world, wiring.tie_partner, TiePart{x.key, x.gradient, x.due});
-    } else {
+    } else if (wiring.twin) {
       work.gradients[x.group] = x.gradient;
     }
     maybe_tie();
@@ -104,7 +106,7 @@ struct ReducerState {
     if (!fresh(x.key)) return;
     seen(x.due);
     work.square_sum.add(x.square_sum);
-    work.gradients[x.group] = x.gradient;
+    if (wiring.twin) work.gradients[x.group] = x.gradient;
     work.tie_done = true;
     maybe_report();
   }

@@ -131,6 +131,8 @@ void fill_end(const Job& job, Outbox::Ended& end, RunResult& result) {
   result.profile = std::move(end.profile);
   result.event_hash = end.log.event_hash;
   result.events = end.log.events;
+  result.losses = end.log.losses;
+  result.begun_again = end.log.begun_again;
   result.log = end.log.log;
   result.trace = end.log.trace;
   result.last_iteration = std::move(end.log.last_iteration);
@@ -178,6 +180,7 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   std::optional<Outbox::Ended> end;
   bool stopping = false, given_up = false, alive = false;
   const auto clean_up = [&] {
+    if (FaultBoard* faults = world.faults()) faults->close();
     const bool gone = end_all(world, handles, topology.timeouts.node);
     STAGECRAFT_ASSERT(gone, "{} actors are left after the end", world.system().registry().running());
     world.close_streams();

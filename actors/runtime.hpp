@@ -53,6 +53,8 @@ struct RunResult {
   std::vector<std::string> violations;  ///< broken invariants
   std::string corpus_sha256;            ///< of the training text; empty on emulated devices
   std::uint64_t event_hash = 0, events = 0;
+  std::uint64_t losses = 0;       ///< of stages and twins
+  std::uint64_t begun_again = 0;  ///< iterations, after a loss or a deadline
   std::string log, trace, log_error;
   std::string resumed_from;           ///< the checkpoint that was continued; empty: started anew
   std::uint32_t start_iteration = 0;  ///< of that checkpoint

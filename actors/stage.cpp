@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "actors/faults/planted.hpp"
 #include "actors/held_state.hpp"
 #include "actors/loans.hpp"
 #include "actors/mailbox_completions.hpp"
@@ -23,6 +24,7 @@ struct StageActorState {
   StageActor::pointer self = nullptr;
   JobRef job;
   Place place;
+  DeviceKind device = DeviceKind::cpu;
   StageWiring wiring;
   std::shared_ptr<Arena> arena;
   std::shared_ptr<StageModel> model;
@@ -64,8 +66,7 @@ struct StageActorState {
   void on(StageWiring&& x) {
     wiring = std::move(x);
     notes.wire(wiring.recorder, wiring.monitor);
-    stream = &job->world.open_stream(job->topology.device(place).kind,
-                                     fmt::format("stage {}.{}", place.stage.value, place.replica.value),
+    stream = &job->world.open_stream(device, fmt::format("stage {}.{}", place.stage.value, place.replica.value),
                                      std::make_unique<MailboxCompletions<StageActor>>(job->world, StageActor{self}));
     if (!wiring.rebuilt) state = Iteration{job->start.iteration};
     submit(Service::initialise, {}, Duration{}, {}, [m = model, start = std::move(wiring.start)](Outcome&) mutable {
@@ -82,7 +83,7 @@ struct StageActorState {
   // -- keys
   template <class Message>
   bool current(Message& x) {
-    if (x.key == key && running) return true;
+    if ((x.key == key || planted(PlantedBug::stage_takes_any_epoch)) && running) return true;
     const Key of = x.key;
     if (of >= key) held.hold(of, std::move(x));
     return false;
@@ -102,7 +103,7 @@ struct StageActorState {
     key = open.key;
     running = false;
     parts.clear();
-    inbox.clear();
+    if (!planted(PlantedBug::stage_keeps_inputs)) inbox.clear();
     outputs.clear();
     packings.clear();
     requests.clear();
@@ -116,6 +117,7 @@ struct StageActorState {
       if (restore && restore->key == key) submit_restore();
       return;
     }
+    if (!state && planted(PlantedBug::stage_trusts_first_state)) state = wanted;
     if (!state) return post(self, job->world, wiring.twin, AskState{key});
     if (*state == wanted) return proceed();
     STAGECRAFT_ASSERT(state->value + 1 == wanted.value, "the state after iteration {} can't become that after {}",
@@ -126,7 +128,7 @@ struct StageActorState {
   }
   void proceed() {
     model->drop_prepared();
-    if (alone()) return begin_iteration();
+    if (alone() || planted(PlantedBug::stage_forgets_to_gather)) return begin_iteration();
     submit_step(false);  // only to copy the parameters out
   }
   void submit_restore() {
@@ -193,7 +195,7 @@ struct StageActorState {
     began = moment = job->event_time(std::max(due, open.due));
     model->begin(key.iteration);
     machine = StageMachine(plan);
-    inbox = StageInbox(job->last_chunk());
+    if (!planted(PlantedBug::stage_keeps_inputs)) inbox = StageInbox(job->last_chunk());
     if (place.stage.value == 0)
       post(self, job->world, wiring.loader, Announce{key, place.replica, std::max(due, open.due)});
     if (machine.finished())  // a replica without micro-batches
@@ -520,14 +522,15 @@ struct StageActorState {
   }
 };
 
-StageActor::behavior_type stage_behavior(StageActor::stateful_pointer<StageActorState> self, JobRef job, Place place) {
+StageActor::behavior_type stage_behavior(StageActor::stateful_pointer<StageActorState> self, JobRef job, Place place,
+                                         const DeviceSpec& device) {
   StageActorState& s = self->state;
   s.self = self;
   s.job = job;
   s.place = place;
+  s.device = device.kind;
   s.plan = s.job->plan_of(place);
-  s.arena = Arena::make(fmt::format("stage {}.{}", place.stage.value, place.replica.value),
-                        job->topology.device(place).memory);
+  s.arena = Arena::make(fmt::format("stage {}.{}", place.stage.value, place.replica.value), device.memory);
   s.model = std::make_shared<StageModel>(job->plan.arithmetic[place.stage.value], job->plan.share(job->topology, place),
                                          s.arena, job->controls);
   return behavior_of(StageActor{}, s);
@@ -535,9 +538,9 @@ StageActor::behavior_type stage_behavior(StageActor::stateful_pointer<StageActor
 
 }  // namespace
 
-StageActor spawn_stage(JobRef job, Place place) {
+StageActor spawn_stage(JobRef job, Place place, const DeviceSpec& device) {
   caf::actor_system& system = job->world.system();
-  return system.spawn(stage_behavior, std::move(job), place);
+  return system.spawn(stage_behavior, std::move(job), place, device);
 }
 
 }  // namespace stagecraft

@@ -15,6 +15,7 @@
 
 namespace stagecraft {
 
-StageActor spawn_stage(JobRef job, Place place);
+/// On that device of the topology.
+StageActor spawn_stage(JobRef job, Place place, const DeviceSpec& device);
 
 }  // namespace stagecraft

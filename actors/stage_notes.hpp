@@ -15,8 +15,14 @@ class StageNotes {
     recorder_ = std::move(recorder);
     monitor_ = std::move(monitor);
   }
-  void add(Event event) { events_.push_back(std::move(event)); }
-  void add(const Timing& timing) { timings_.push_back(timing); }
+  void add(Event event) {
+    if (events_.empty()) events_.reserve(most_events + 1);
+    events_.push_back(std::move(event));
+  }
+  void add(const Timing& timing) {
+    if (timings_.empty()) timings_.reserve(most_events / 2);
+    timings_.push_back(timing);
+  }
   /// So many are waiting that they should go.
   bool full() const { return events_.size() >= most_events; }
   /// What was noted goes out, before anyone could miss it.

@@ -1,5 +1,6 @@
 #include "actors/twin.hpp"
 
+#include "actors/faults/planted.hpp"
 #include "actors/held_state.hpp"
 #include "actors/loans.hpp"
 #include "actors/mailbox_completions.hpp"
@@ -128,6 +129,10 @@ struct TwinActorState {
   void on(StateGiven&& x) {
     if (x.key != key || state || busy) return post(self, job->world, wiring.stage, LoanOver{x.key});
     borrowed = x.key;
+    if (planted(PlantedBug::twin_misses_moments)) {
+      x.state.first_moments = state_of(*model, place).first_moments;
+      x.state.second_moments = state_of(*model, place).second_moments;
+    }
     submit(Iteration{key.iteration.value - 1}, [m = model, given = std::move(x.state)] {
       m->take_over(given.parameters, given.first_moments, given.second_moments);
     });

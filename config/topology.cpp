@@ -25,6 +25,19 @@ Topology::Seat Topology::seat(Place place) const {
   raise_bug(__FILE__, __LINE__, "devices >= stages x replicas", "a checked topology has a device for every stage");
 }
 
+std::vector<Topology::Seat> Topology::spares() const {
+  std::vector<Seat> spare;
+  std::uint32_t taken = pipeline.stages * pipeline.replicas;
+  for (std::uint32_t n = 0; n < nodes.size(); ++n)
+    for (std::uint32_t d = 0; d < nodes[n].devices.size(); ++d)
+      if (taken > 0) {
+        --taken;
+      } else {
+        spare.push_back({n, d});
+      }
+  return spare;
+}
+
 const DeviceSpec& Topology::device(Place place) const {
   const Seat found = seat(place);
   return nodes[found.node].devices[found.device];

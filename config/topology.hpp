@@ -157,6 +157,8 @@ struct Topology {
     std::uint32_t node = 0, device = 0;
   };
   Seat seat(Place place) const;
+  /// Devices that no stage has, in file order: for stages that lose theirs.
+  std::vector<Seat> spares() const;
   const DeviceSpec& device(Place place) const;
   bool emulated() const { return nodes.front().devices.front().kind == DeviceKind::emulated; }
 };

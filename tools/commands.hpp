@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/checkpoint/reshard.hpp"
@@ -70,7 +72,8 @@ struct CheckpointOptions {
 };
 
 struct ScenarioOptions {
-  std::vector<std::string> files;
+  std::vector<std::string> files;                                ///< scenarios; of a swarm: one topology
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> seeds;  ///< instead of the file's
   bool json = false;
 };
 
@@ -79,6 +82,8 @@ int run_command(const RunCommandOptions& options);
 int sim_command(const SimOptions& options);
 int plan_command(const PlanOptions& options);
 int scenario_check_command(const ScenarioOptions& options);
+int scenario_run_command(const ScenarioOptions& options);
+int scenario_swarm_command(const ScenarioOptions& options);
 int explain_command(const std::string& code);
 int checkpoint_ls_command(const CheckpointOptions& options);
 int checkpoint_verify_command(const CheckpointOptions& options);

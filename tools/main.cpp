@@ -26,19 +26,16 @@ void add_file_options(CLI::App& verb, FileOptions& options) {
 }
 
 // "7" or "1..100".
-bool parse_seeds(const std::string& text, SimOptions& options) {
+std::optional<std::pair<std::uint64_t, std::uint64_t>> parse_seeds(const std::string& text) {
   const auto number = [](std::string_view digits, std::uint64_t& out) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
     return error == std::errc{} && end == digits.data() + digits.size();
   };
+  std::pair<std::uint64_t, std::uint64_t> seeds;
   const std::size_t dots = text.find("..");
-  if (dots == std::string::npos) {
-    const bool ok = number(text, options.first_seed);
-    options.last_seed = options.first_seed;
-    return ok;
-  }
-  return number(text.substr(0, dots), options.first_seed) && number(text.substr(dots + 2), options.last_seed) &&
-         options.first_seed <= options.last_seed;
+  const bool last = number(dots == std::string::npos ? text : text.substr(dots + 2), seeds.second);
+  if (!last || !number(text.substr(0, dots), seeds.first) || seeds.first > seeds.second) return std::nullopt;
+  return seeds;
 }
 
 // "0-1=20ms". Latencies are at most what a file may say.
@@ -145,6 +142,27 @@ void add_scenario_verbs(CLI::App& app, ScenarioOptions& options, int& code) {
   check->add_option("FILE", options.files, "scenario files (docs/scenarios.md)")->required();
   check->add_flag("--json", options.json, "one object on one line per file");
   check->callback([&options, &code] { code = scenario_check_command(options); });
+
+  const auto add_runner = [&](const char* verb, const char* text, const char* files, auto command) {
+    CLI::App* sub = scenario->add_subcommand(verb, text);
+    sub->add_option("FILE", options.files, files)->required();
+    sub->add_option_function<std::string>(
+        "--seeds",
+        [&options](const std::string& seeds) {
+          options.seeds = parse_seeds(seeds);
+          if (!options.seeds)
+            throw CLI::ValidationError("--seeds", "expected a number below 2^64 or A..B, got '" + seeds + "'");
+        },
+        "a number or a range of seeds, A..B");
+    sub->add_flag("--json", options.json, "one object on one line per run");
+    sub->callback([&options, &code, command] { code = command(options); });
+    return sub;
+  };
+  add_runner("run", "run scenarios and compare with what they expect", "scenario files", scenario_run_command);
+  add_runner("swarm", "draw faults from seeds; a run that breaks is made smaller and kept as a scenario", "a topology",
+             scenario_swarm_command)
+      ->get_option("FILE")
+      ->expected(1);
 }
 
 int command(int argc, char** argv) {
@@ -184,8 +202,10 @@ int command(int argc, char** argv) {
   simulate->add_option("--trace", sim.trace, "write the Chrome trace of the run to this file (one seed only)");
   simulate->callback([&] {
     const std::string text = !seeds.empty() ? seeds : !seed.empty() ? seed : "1";
-    if (!parse_seeds(text, sim))
+    const auto range = parse_seeds(text);
+    if (!range)
       throw CLI::ValidationError("--seed, --seeds", "expected a number below 2^64 or A..B, got '" + text + "'");
+    std::tie(sim.first_seed, sim.last_seed) = *range;
     if (!lateness.empty()) {
       const auto duration = parse_duration(lateness);
       if (!duration)

@@ -41,8 +41,8 @@ class LinkWeather {
   virtual ~LinkWeather() = default;
   /// Instead of `healthy`, for one parcel of `size`.
   virtual LinkCost cost(const LinkCost& healthy, Bytes size) = 0;
-  /// True when nothing passes: `again` is kept, and called when something does. It may outlive the channel's use, not
-  /// the channel.
+  /// True when nothing passes: `again` is kept, and called when something does, on any thread. Whoever owns the weather
+  /// sees to it that it is not called once the channel is gone.
   virtual bool holds(std::function<void()> again) = 0;
 };
 

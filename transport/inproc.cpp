@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "planning/bug.hpp"
 #include "transport/channel.hpp"
@@ -13,13 +14,15 @@ class InprocChannel final : public Channel {
   InprocChannel(const LinkCost& cost, bool copies, const Clock& clock, Arrivals& arrivals, LinkWeather* weather)
       : cost_(cost), copies_(copies), clock_(clock), arrivals_(arrivals), weather_(weather) {}
 
+  // With weather, what was held goes on from another thread.
   void send(Parcel parcel) override {
+    const auto lock = weather_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
     if (copies_ && !parcel.payload.empty()) parcel.payload = copy(parcel.payload);
     pass(std::move(parcel));
   }
   void tell(Parcel parcel) override {
     STAGECRAFT_ASSERT(parcel.payload.empty(), "a payload has to be sent");
-    if (weather_ && weather_->holds([this, parcel] { tell(parcel); })) return;
+    if (weather_ && weather_->holds([this, parcel] { tell(late(parcel)); })) return;
     parcel.due += cost_.latency;
     deliver(std::move(parcel));
   }
@@ -28,7 +31,7 @@ class InprocChannel final : public Channel {
   void pass(Parcel parcel) {
     const Bytes size = parcel.payload.empty() ? Bytes{} : parcel.payload.buffer()->charged();
     if (weather_) {
-      if (weather_->holds([this, parcel] { pass(late(parcel)); })) return;
+      if (weather_->holds([this, parcel] { go_on(late(parcel)); })) return;
     } else if (cost_.free()) {
       return arrivals_.arrived(std::move(parcel), Duration{});
     }
@@ -37,6 +40,10 @@ class InprocChannel final : public Channel {
     last_ = std::max(last_, server_free_ + cost.latency);  // in order, whatever the weather
     parcel.due = last_;
     deliver(std::move(parcel));
+  }
+  void go_on(Parcel parcel) {
+    const std::lock_guard lock(mutex_);
+    pass(std::move(parcel));
   }
   // What was held leaves when it is let go.
   Parcel late(Parcel parcel) const {
@@ -58,6 +65,7 @@ class InprocChannel final : public Channel {
   const Clock& clock_;
   Arrivals& arrivals_;
   LinkWeather* weather_;
+  std::mutex mutex_;
   Instant server_free_{}, last_{};
 };
 

@@ -82,10 +82,13 @@ void FaultBoard::strike(std::size_t fault) {
 }
 
 void FaultBoard::heal(std::size_t fault) {
+  const Lock going(going_on_);
   std::vector<Again> going_on;
   {
     const Lock lock(mutex_);
+    if (closed_) return;
     std::erase(active_, static_cast<std::uint32_t>(fault));
+    std::erase_if(left_behind_, [fault](const auto& x) { return x.first == fault; });
     if (auto node = held_.extract(fault)) going_on = std::move(node.mapped());
   }
   // Whatever another fault holds as well is held again.
@@ -100,6 +103,14 @@ void FaultBoard::note(FaultMoment moment) {
 std::vector<FaultMoment> FaultBoard::moments() const {
   const Lock lock(mutex_);
   return moments_;
+}
+
+void FaultBoard::close() {
+  const Lock going(going_on_);
+  std::map<std::size_t, std::vector<Again>> dropped;
+  const Lock lock(mutex_);
+  closed_ = true;
+  dropped.swap(held_);
 }
 
 DiskFault FaultBoard::disk_fault(const FaultSpec& fault) const {
@@ -119,6 +130,16 @@ bool FaultBoard::concerns(const FaultSpec& fault, const std::optional<Place>& pl
   if (fault.on.kind == FaultTarget::Kind::nodes)
     return place && std::find(fault.on.nodes.begin(), fault.on.nodes.end(), node_of(*place)) != fault.on.nodes.end();
   return place && place->stage == fault.on.stage && place->replica == fault.on.replica.value_or(ReplicaId{0});
+}
+
+bool FaultBoard::strikes_device(std::uint32_t fault, Place place) const {
+  return concerns(spec(fault), place) &&
+         std::find(left_behind_.begin(), left_behind_.end(), std::pair{fault, place}) == left_behind_.end();
+}
+
+void FaultBoard::moved(Place place) {
+  const Lock lock(mutex_);
+  for (const std::uint32_t i : active_) left_behind_.emplace_back(i, place);
 }
 
 bool FaultBoard::cuts(const FaultSpec& fault, std::uint32_t one, std::uint32_t other) const {
@@ -156,6 +177,12 @@ bool FaultBoard::holds(std::uint64_t from, std::uint64_t to, Again again) {
   return false;
 }
 
+bool FaultBoard::loses_messages() const {
+  return std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [](const FaultSpec& f) {
+    return f.kind == FaultKind::drop || f.kind == FaultKind::reorder || f.kind == FaultKind::partition;
+  });
+}
+
 LinkWeather& FaultBoard::weather(StageId from, StageId to, Direction direction, ReplicaId replica) {
   const Lock lock(mutex_);
   weathers_.push_back(std::make_unique<Weather>(*this, from, to, direction, replica));
@@ -167,7 +194,7 @@ DeviceVerdict FaultBoard::judge(Place place, const Completion& completion, bool 
   DeviceVerdict verdict;
   for (const std::uint32_t i : active_) {
     const FaultSpec& fault = spec(i);
-    if (!concerns(fault, place)) continue;
+    if (!strikes_device(i, place)) continue;
     const double time = static_cast<double>((completion.ended - completion.started).count());
     if (fault.kind == FaultKind::slow) verdict.extra += Duration{static_cast<std::int64_t>(time * (fault.factor - 1))};
     if (fault.kind == FaultKind::pause && !verdict.held) {

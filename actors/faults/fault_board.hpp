@@ -62,6 +62,8 @@ class FaultBoard {
   /// Of a fault that lasts. What was held goes on when its last holder has healed.
   void strike(std::size_t fault);
   void heal(std::size_t fault);
+  /// The end of the run: what is held is dropped, and nothing goes on any more. Waits for what is going on just now.
+  void close();
   /// Everything that was switched, for whoever judges the run.
   void note(FaultMoment moment);
   std::vector<FaultMoment> moments() const;
@@ -76,6 +78,9 @@ class FaultBoard {
   /// True when nothing passes between the two; `again` is kept until something does.
   bool holds(std::uint64_t from, std::uint64_t to, Again again);
 
+  /// Some control message may come late or never: what it would have brought back is no leak.
+  bool loses_messages() const;
+
   // -- links
   /// What one direction of a link is like. Owned by the board; one per call.
   LinkWeather& weather(StageId from, StageId to, Direction direction, ReplicaId replica);
@@ -83,6 +88,8 @@ class FaultBoard {
   // -- devices
   /// Asked once for each completion of an operator (`has_output`: it gives a tensor that goes on).
   DeviceVerdict judge(Place place, const Completion& completion, bool has_output, Again again);
+  /// The stage has another device: what has befallen the one before does not concern it.
+  void moved(Place place);
   /// How far the clock is off that a place stamps its events with.
   Duration skew(Place place) const;
 
@@ -96,6 +103,7 @@ class FaultBoard {
 
   const FaultSpec& spec(std::size_t fault) const { return scenario_.faults[fault]; }
   bool concerns(const FaultSpec& fault, const std::optional<Place>& place) const;
+  bool strikes_device(std::uint32_t fault, Place place) const;
   bool cuts(const FaultSpec& fault, std::uint32_t one, std::uint32_t other) const;
   std::uint32_t node_of(Place place) const { return topology_.seat(place).node; }
   DiskFault disk_fault(const FaultSpec& fault) const;
@@ -107,6 +115,8 @@ class FaultBoard {
   std::atomic<std::uint32_t> wanted_ = 0;
   FaultyDisk* disk_ = nullptr;
 
+  std::mutex going_on_;  // held while what was held goes on; before `mutex_`
+  bool closed_ = false;
   mutable std::mutex mutex_;
   std::vector<std::uint32_t> active_;  // in the order of striking
   std::vector<std::uint32_t> once_;    // struck, and not yet taken by an operator
@@ -115,6 +125,7 @@ class FaultBoard {
   std::vector<std::unique_ptr<Weather>> weathers_;
   std::vector<Entropy> draws_;  // of each fault
   std::vector<FaultMoment> moments_;
+  std::vector<std::pair<std::uint32_t, Place>> left_behind_;  // faults of devices, and who got away from them
 };
 
 }  // namespace stagecraft

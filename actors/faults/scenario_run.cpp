@@ -32,7 +32,7 @@ std::string folder_of(const Scenario& scenario, const Topology& topology) {
 }  // namespace
 
 ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, std::uint64_t seed,
-                            const std::shared_ptr<Disk>& disk, const ScenarioOptions& options) {
+                            const std::shared_ptr<Disk>& disk, const ScenarioRunOptions& options) {
   const bool is_virtual = scenario.world == ScenarioWorld::virtual_clock;
   const std::string folder = folder_of(scenario, topology);
   const std::shared_ptr<Disk> below = is_virtual ? std::make_shared<MemoryDisk>(disk) : disk;

@@ -22,7 +22,7 @@ struct ScenarioRecord {
   std::string last_events;              ///< lines of the event log, the last ones
 };
 
-struct ScenarioOptions {
+struct ScenarioRunOptions {
   bool faults = true;            ///< false: the fault-free run
   bool serialise = true;         ///< control messages between nodes go through their wire form
   std::size_t last_events = 30;  ///< how many to keep
@@ -31,6 +31,6 @@ struct ScenarioOptions {
 /// The disk that the scenario's files are read from; what a virtual run writes never reaches it. A real run keeps its
 /// log and checkpoints in `<output.dir>/scenarios/<name>`, which it empties first. Throws CannotStart.
 ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, std::uint64_t seed,
-                            const std::shared_ptr<Disk>& disk, const ScenarioOptions& options = {});
+                            const std::shared_ptr<Disk>& disk, const ScenarioRunOptions& options = {});
 
 }  // namespace stagecraft

@@ -57,7 +57,7 @@ TEST_F(CoordinatorTest, Connections_are_made_before_the_first_step_in_one_agreed
 
 TEST_F(CoordinatorTest, a_stage_that_does_not_join_is_named) {
   machine.step(Joined{places[0]}, 1ms);
-  const Instant late = *machine.deadline() + 1ns;
+  const Instant late = topology.timeouts.stage + 1ns;
   ASSERT_NE(find<AskAll>(machine.step(Tick{}, late)), nullptr);
   const auto effects = machine.step(Tick{}, *machine.deadline() + 1ns);
   ASSERT_NE(find<End>(effects), nullptr);

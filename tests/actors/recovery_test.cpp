@@ -65,35 +65,35 @@ void kill_at_every_moment(const Topology& topology, const Member& who, std::uint
   }
 }
 
-TEST(SameBitsAfterALoss, whichever_stage_dies_at_whichever_message) {
+TEST(LossSameBits, whichever_stage_dies_at_whichever_message) {
   const Topology topology = load(tiny_file(), tiny({}));
   for (std::uint32_t s = 0; s < 3; ++s) kill_at_every_moment(topology, stage(s), 1);
 }
 
-TEST(SameBitsAfterALoss, whichever_twin_dies_at_whichever_message) {
+TEST(LossSameBits, whichever_twin_dies_at_whichever_message) {
   const Topology topology = load(tiny_file(), tiny({}));
   for (std::uint32_t s = 0; s < 3; ++s) kill_at_every_moment(topology, twin(s), 5);
 }
 
-TEST(SameBitsAfterALoss, with_replicas_and_tied_tables) {
+TEST(LossSameBits, with_replicas_and_tied_tables) {
   const Topology topology =
       load(tiny_file(), tiny({"pipeline.stages=2", "pipeline.replicas=2", "model.tied_embeddings=true"}));
   kill_at_every_moment(topology, stage(1, 1), 7);
   kill_at_every_moment(topology, stage(0, 0), 7);
 }
 
-TEST(SameBitsAfterALoss, with_chunks_in_a_v) {
+TEST(LossSameBits, with_chunks_in_a_v) {
   const Topology topology =
       load(tiny_file(), tiny({"pipeline.stages=2", "pipeline.chunks=2", "pipeline.schedule=zb-v"}));
   kill_at_every_moment(topology, stage(1), 7);
 }
 
-TEST(SameBitsAfterALoss, on_emulated_devices) {
+TEST(LossSameBits, on_emulated_devices) {
   const Topology topology = load(emulated_file(), tiny({}));
   kill_at_every_moment(topology, stage(1), 3);
 }
 
-TEST(SameBitsAfterALoss, without_twins_from_the_first_parameters) {
+TEST(LossSameBits, without_twins_from_the_first_parameters) {
   const Topology topology = load(tiny_file(), tiny({"recovery.twins=false"}));
   kill_at_every_moment(topology, stage(1), 11);
 }
@@ -125,7 +125,7 @@ TEST(Recovery, that_does_not_succeed_ends_the_run_with_its_history) {
 }
 
 // Seeds of layouts, late messages and up to four deaths; now and then of a stage with its twin.
-TEST(SameBitsAfterALoss, over_a_thousand_seeds_of_several_deaths) {
+TEST(LossSameBits, over_a_thousand_seeds_of_several_deaths) {
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
     const auto draw = [&](std::uint64_t what, std::uint64_t below) { return keyed(seed, what) % below; };
     const std::uint32_t stages = 1 + static_cast<std::uint32_t>(draw(1, 4));

@@ -190,8 +190,13 @@ TEST(VirtualWorld, The_runtime_always_shuts_down) {
   const Topology topology = load(emulated_file(), {"pipeline.stages=4", "job.iterations=50"});
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     VirtualRun run{seed, 3ms, {}};
-    run.options.stop_asked = [polls = std::uint64_t{0}, limit = seed * 7]() mutable { return ++polls > limit; };
+    std::shared_ptr<Cast> cast;
+    run.options.started = [&](const NodeHandles& handles) { cast = handles.cast; };
+    run.before_step = [&](std::uint64_t step) {
+      if (step == 100 + seed * 7) tell_from_outside(cast->coordinator(), Stop{});
+    };
     const RunResult result = run_virtual(topology, run);  // throws if an actor is left
+    cast.reset();
     ASSERT_EQ(result.ending, Ending::stopped) << result.reason;
     ASSERT_TRUE(result.violations.empty());
     ASSERT_LT(result.iterations.size(), 50U);
@@ -242,8 +247,8 @@ TEST(VirtualWorld, A_hang_names_the_one_who_is_missing) {
 }
 
 TEST(VirtualWorld, an_operator_beyond_its_deadline_is_named_before_the_iteration_has_to_time_out) {
-  const RunResult result =
-      run_virtual(load(emulated_file(), {"pipeline.stages=2", "nodes.0.devices.0.costs.backward_input=1h"}));
+  const RunResult result = run_virtual(
+      load(emulated_file(), {"pipeline.stages=2", "recovery.attempts=0", "nodes.0.devices.0.costs.backward_input=1h"}));
   EXPECT_EQ(result.ending, Ending::no_progress);
   EXPECT_NE(result.reason.find("an operator of stage 1 of replica 0 has been running for"), std::string::npos)
       << result.reason;
