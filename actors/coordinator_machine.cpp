@@ -83,10 +83,14 @@ void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, bo
     plan_ = std::exchange(proposal_, std::nullopt);
   }
   if (plan_ && (planned || again)) effects.emplace_back(Adopt{key_, *plan_});
+  // Of a save that takes longer than an iteration may, a message was lost, or its disk is as good as dead.
+  std::erase_if(saving_, [&](const auto& s) {
+    return now - s.second > topology_.timeouts.iteration && s.first.iteration != key_.iteration;
+  });
   // The first Open of a run decides nothing: what it would save is what the run began with.
   const bool save = decision.kind != Decision::Kind::none && (again ? saves_again(last) : wants_checkpoint(last));
   if (save) {
-    saving_.insert(key_);
+    saving_[key_] = now;
     effects.emplace_back(Checkpoint{{key_, key_.iteration.value - 1, steps_, tokens_}});
   }
   effects.emplace_back(Broadcast{Open{key_, decision, last, save, due, again && restart_}});
@@ -104,8 +108,8 @@ bool CoordinatorMachine::wants_checkpoint(bool last) {
 
 // A checkpoint of this very state was under way when its iteration was aborted: its loans are gathered anew.
 bool CoordinatorMachine::saves_again(bool last) {
-  const auto aborted =
-      std::find_if(saving_.begin(), saving_.end(), [this](Key k) { return k.iteration == key_.iteration; });
+  const auto aborted = std::find_if(saving_.begin(), saving_.end(),
+                                    [this](const auto& s) { return s.first.iteration == key_.iteration; });
   if (aborted == saving_.end()) return last && wants_checkpoint(last);
   saving_.erase(aborted);
   return true;
@@ -176,7 +180,7 @@ void CoordinatorMachine::on(const StageReport& x, Instant, Effects& effects) {
 }
 
 void CoordinatorMachine::on(const CheckpointOutcome& x, Instant, Effects& effects) {
-  std::erase_if(saving_, [&](Key k) { return k.iteration == x.key.iteration; });
+  std::erase_if(saving_, [&](const auto& s) { return s.first.iteration == x.key.iteration; });
   checkpoint_error_ = x.error;
   if (x.error.empty()) saved_ = x.iteration;
   maybe_end(effects);

@@ -122,10 +122,10 @@ class CoordinatorMachine {
   std::set<Place> stuck_;                 // asking: their operator takes too long
   std::uint64_t steps_ = 0, tokens_ = 0;  // optimizer steps and tokens so far
   std::optional<Checkpoints> checkpoints_;
-  std::set<Key> saving_;          // checkpoints under way
-  bool save_postponed_ = false;   // one was due while another was under way
-  std::uint32_t saved_ = 0;       // iteration of the newest checkpoint of this run
-  std::string checkpoint_error_;  // of the last one that was wanted
+  std::map<Key, Instant> saving_;  // checkpoints under way: since when
+  bool save_postponed_ = false;    // one was due while another was under way
+  std::uint32_t saved_ = 0;        // iteration of the newest checkpoint of this run
+  std::string checkpoint_error_;   // of the last one that was wanted
   bool stop_asked_ = false;
   std::optional<PlanProposal> proposal_;  // for the next Open
   std::optional<PlanProposal> plan_;      // in force, if it is not the first one

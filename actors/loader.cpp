@@ -40,7 +40,8 @@ struct LoaderState {
       if (last != first) post(self, job->world, to[job->stage_of(last).value], Tokens{x.key, last, all[m], x.due});
     }
     const Iteration next{x.key.iteration.value + 1};
-    if (next.value <= job->topology.job.iterations && !ready.contains(next))
+    if (next.value <= job->topology.job.iterations && !ready.contains(next) &&
+        !job->world.rarely("loader builds no batch ahead"))
       tell(self, LoaderActor{self}, Prefetch{next});
   }
 };

@@ -127,6 +127,7 @@ struct ReducerState {
       ready.square_sum.add(static_cast<double>(static_cast<float>(work.square_sum.value())));
     }
     job->world.tell({RunEvent::ready, key.iteration, place, {}});
+    if (job->world.rarely("reducer is ready late")) return tell_after(self, Duration{1000}, wiring.coordinator, ready);
     post(self, job->world, wiring.coordinator, ready);
   }
 };

@@ -1,8 +1,8 @@
 #include "actors/stage.hpp"
 
 #include <algorithm>
-#include <limits>
 
+#include "actors/faults/device_watch.hpp"
 #include "actors/faults/planted.hpp"
 #include "actors/held_state.hpp"
 #include "actors/loans.hpp"
@@ -51,10 +51,10 @@ struct StageActorState {
   std::optional<InFlight> in_flight;
   std::uint64_t tickets = 0;
   StageNotes notes;
-  Instant due{};                   // when the device was last free
-  Loans loans;                     // of parameters and moments
-  bool born = false;               // initialised
-  std::uint64_t judged = 0;        // the last completion that faults were asked about
+  Instant due{};      // when the device was last free
+  Loans loans;        // of parameters and moments
+  bool born = false;  // initialised
+  DeviceWatch watch;
   std::optional<Iteration> state;  // the parameters are those after this iteration; none: they are yet to come
   std::optional<Restore> restore;  // to be done with the Open of its key
   Key restored;                    // the one that was done last
@@ -149,7 +149,7 @@ struct StageActorState {
   void submit_step(bool steps) {
     const StepFactors factors = steps ? factors_of(*job, open.decision) : StepFactors{};
     const Duration cost = steps ? job->plan.step_time * static_cast<int>(model->groups().size()) : Duration{};
-    const bool separate = steps && loans.separate();
+    const bool separate = steps && (loans.separate() || job->world.rarely("stage steps in new buffers"));
     submit(Service::step, open.due, cost, {}, [m = model, steps, factors, copies = !alone(), separate](Outcome& out) {
       if (separate) m->separate();
       if (steps) m->step(factors);
@@ -230,14 +230,12 @@ struct StageActorState {
     if (!current(x)) return;
     if (!x.value.empty()) x.value.buffer()->charge_to(arena);
     packings[x.micro_batch] = x.packing;
-    note_transfer(x);
+    notes.add(*job, place, x, watch.skew());
+    tell_when_full();
     if (inbox.add(x)) act(stage_event::Arrived{x.to, x.direction, x.micro_batch}, x.due);
   }
   void on(Announcement&& x) {
     if (current(x)) act(stage_event::Announced{x.to, x.direction, x.micro_batch, x.due + x.after - began}, x.due);
-  }
-  static OperatorKind kind_of(Direction d) {
-    return d == Direction::forward ? OperatorKind::forward : OperatorKind::backward_input;
   }
   void on(const InstantOver& x) {
     if (x.key == key && running) choose(moment);
@@ -377,57 +375,23 @@ struct StageActorState {
     flight.since = job->world.now();
     in_flight = flight;
     auto shared = std::make_shared<Body>(std::move(body));  // std::function copies; bodies own move-only things
-    if (flight.op) tell_of(*flight.op, true);
+    if (flight.op) watch.tell(key.iteration, *flight.op, true);
     stream->submit(
         {flight.ticket, std::max(not_before, due), cost, [shared, outcome = flight.outcome] { (*shared)(*outcome); }});
-  }
-  // The board of faults is asked once per operator; it may hold the completion, or spoil it.
-  bool withheld(OperatorDone& x) {
-    FaultBoard* faults = job->world.faults();
-    if (!faults || judged == x.completion.ticket) return false;
-    const bool has_output = in_flight->op && !in_flight->outcome->tensor.empty();
-    const auto again = [x, to = StageActor{self}, &world = job->world] {
-      OperatorDone later = x;
-      later.completion.ended = std::max(later.completion.ended, world.now());
-      tell_from_outside(to, later);
-    };
-    const DeviceVerdict verdict = faults->judge(place, x.completion, has_output, again);
-    if (verdict.held) return true;
-    judged = x.completion.ticket;
-    if (verdict.out_of_memory) x.completion.out_of_memory = true;
-    if (verdict.not_a_number) in_flight->outcome->tensor.data()[0] = std::numeric_limits<float>::quiet_NaN();
-    if (verdict.extra.count() == 0) return false;
-    x.completion.ended += verdict.extra;
-    tell_after(self, verdict.extra, StageActor{self}, x);
-    return true;
-  }
-  void tell_of(const Operator& op, bool started) {
-    RunEvent event = started ? RunEvent::backward_started : RunEvent::backward_done;
-    if (op.kind == OperatorKind::forward) event = started ? RunEvent::forward_started : RunEvent::forward_done;
-    if (op.kind == OperatorKind::backward_weight) event = started ? RunEvent::weight_started : RunEvent::weight_done;
-    job->world.tell({event, key.iteration, place, op.micro_batch});
   }
   void on(OperatorDone&& x) {
     STAGECRAFT_ASSERT(in_flight && in_flight->ticket == x.completion.ticket, "a completion of nothing in flight");
     if (x.completion.error.empty() || x.completion.out_of_memory) stream->retire(x.completion.ticket);
-    if (withheld(x)) return;
+    if (watch.withholds(self, x, *in_flight)) return;
     if (x.completion.out_of_memory) return self->quit(caf::exit_reason::user_shutdown);
     if (!x.completion.error.empty()) throw Bug("an operator failed: " + x.completion.error);
     const InFlight flight = std::move(*in_flight);
     in_flight.reset();
     due = x.completion.ended;
-    const Duration time = x.completion.ended - x.completion.started;
-    notes.add(Timing{place, flight.op ? std::optional(flight.op->kind) : std::nullopt, time});
-    note({EventKind::ran,
-          due,
-          x.completion.started,
-          place,
-          flight.key,
-          flight.op,
-          {},
-          flight.op ? "" : std::string(name_of(flight.service))});
+    notes.add(place, flight, x.completion, watch.skew());
+    tell_when_full();
     settle(flight);
-    if (flight.op && flight.key == key) tell_of(*flight.op, false);
+    if (flight.op && flight.key == key) watch.tell(key.iteration, *flight.op, false);
     if (flight.key != key) return enter();  // an Open waited for it: its buffers were in use
     if (flight.op) return finished(*flight.op, *flight.outcome);
     finished(flight);
@@ -439,7 +403,7 @@ struct StageActorState {
     if (flight.service == Service::initialise) join();
     if (flight.service == Service::step) {
       state = before;
-      job->world.tell({RunEvent::stepped, before, place, {}});
+      watch.tell(before, RunEvent::stepped);
     }
     if (flight.service != Service::restore) return;
     state = before;
@@ -447,7 +411,8 @@ struct StageActorState {
   }
   void join() {
     born = true;
-    note({.kind = EventKind::joined, .at = job->world.now(), .place = place});
+    notes.add({.kind = EventKind::joined, .at = job->world.now(), .place = place}, watch.skew());
+    notes.tell_all(self);
     post(self, job->world, wiring.coordinator, Joined{place});
   }
   void finished(const Operator& op, Outcome& outcome) {
@@ -475,7 +440,7 @@ struct StageActorState {
       case Service::reduce: {
         Reduced reduced{key, flight.group, flight.outcome->square_sum, model->prepared(flight.group), due};
         post(self, job->world, wiring.reducer, std::move(reduced));
-        job->world.tell({RunEvent::reduce_done, key.iteration, place, {}});
+        watch.tell(key.iteration, RunEvent::reduce_done);
         return act(stage_event::Finished{ServiceOperator{}}, due);
       }
       case Service::tie:
@@ -503,22 +468,8 @@ struct StageActorState {
     }
     post(self, job->world, wiring.coordinator, std::move(answer));
   }
-  void note(Event event) {
-    if (const FaultBoard* faults = job->world.faults()) {
-      const Duration skew = faults->skew(place);
-      event.at += skew;
-      event.start += skew;
-    }
-    notes.add(std::move(event));
-    if (!running || notes.full()) notes.tell_all(self);
-  }
-  // Both ends of a tensor's way, told by the one who has it now.
-  void note_transfer(const TensorMessage& x) {
-    const bool forward = x.direction == Direction::forward;
-    const Place from{job->stage_of({forward ? x.to.value - 1 : x.to.value + 1}), place.replica};
-    const Operator op{kind_of(x.direction), x.to, x.micro_batch};
-    notes.add({EventKind::sent, x.sent, {}, from, x.key, op, x.direction, {}});
-    note({EventKind::arrived, job->event_time(x.due), {}, place, key, op, x.direction, {}});
+  void tell_when_full() {
+    if (!running || notes.full() || job->world.rarely("stage tells each event")) notes.tell_all(self);
   }
 };
 
@@ -528,6 +479,7 @@ StageActor::behavior_type stage_behavior(StageActor::stateful_pointer<StageActor
   s.self = self;
   s.job = job;
   s.place = place;
+  s.watch = DeviceWatch(*job, place);
   s.device = device.kind;
   s.plan = s.job->plan_of(place);
   s.arena = Arena::make(fmt::format("stage {}.{}", place.stage.value, place.replica.value), device.memory);

@@ -121,6 +121,7 @@ struct TwinActorState {
   }
   void give() {
     if (!settled() || asked != key) return;
+    if (job->world.rarely("twin answers late")) return tell_after(self, Duration{1000}, TwinActor{self}, AskState{key});
     asked.reset();
     loans.lend(key);
     post(self, job->world, wiring.stage, StateGiven{key, state_of(*model, place), due});

@@ -141,7 +141,9 @@ DiskStatus FaultyDisk::rename(const std::string& from, const std::string& to) {
 DiskStatus FaultyDisk::remove(const std::string& path) {
   const std::lock_guard lock(mutex_);
   if (crashed_) return cut_off("remove", path);
-  if (!is_due() || fault_->kind == DiskFault::Kind::flip_bit) return below_.remove(path);
+  const bool due = is_due();
+  if (!due || fault_->kind == DiskFault::Kind::flip_bit || fault_->kind == DiskFault::Kind::torn)
+    return below_.remove(path);
   if (const auto entries = below_.list(path)) {
     for (std::size_t i = 0; i < entries.value().size() / 2; ++i) below_.remove(path + "/" + entries.value()[i].name);
   }

@@ -143,6 +143,7 @@ class Judge {
   }
 
   void progress(const Expectation& e, const std::string& what) {
+    if (e.fault.empty()) return every_iteration(1, *e.within, what, e.at);
     const std::size_t fault = index_of(scenario_, e.fault);
     for (const FaultMoment& m : record_.moments)
       if (m.fault == fault && m.on) after(m.at, *e.within, what, e.at, fmt::format("fault '{}' struck", e.fault));
@@ -172,12 +173,13 @@ class Judge {
         if (v.starts_with(name_of(invariant))) add(fmt::format("{} {}", what, name_of(invariant)), e.at, "{}", v);
   }
 
-  void calm(const Calm& c) {
+  void calm(const Calm& c) { every_iteration(c.from.value, c.within, "calm", c.at); }
+  void every_iteration(std::uint32_t from, Duration within, const std::string& what, Position at) {
     Instant before{};
     for (const IterationReport& i : result_.iterations) {
-      if (i.iteration >= c.from && i.at - before > c.within)
-        add("calm", c.at, "iteration {} took {} from the one before, expected at most {}", i.iteration.value,
-            format(i.at - before), format(c.within));
+      if (i.iteration.value >= from && i.at - before > within)
+        add(what, at, "iteration {} took {} from the one before, expected at most {}", i.iteration.value,
+            format(i.at - before), format(within));
       before = i.at;
     }
   }

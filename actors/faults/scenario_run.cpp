@@ -39,9 +39,12 @@ ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, 
   const auto faulty = std::make_shared<FaultyDisk>(*below);
   if (!is_virtual) below->remove(folder);
   below->make_directories(folder);
-  const auto world = is_virtual
-                         ? make_virtual_world({seed, {}, options.serialise && topology.nodes.size() > 1, {}}, faulty)
-                         : make_real_world(std::max(2U, std::thread::hardware_concurrency()));
+  const auto world = is_virtual ? make_virtual_world({.seed = seed,
+                                                      .serialise = options.serialise && topology.nodes.size() > 1,
+                                                      .rare_branches = options.faults,
+                                                      .log_disk = below},
+                                                     faulty)
+                                : make_real_world(std::max(2U, std::thread::hardware_concurrency()));
   RunOptions run;
   run.log_path = folder + "/events.jsonl";
   if (topology.checkpoint.every > 0) run.checkpoint_folder = folder + "/checkpoints";

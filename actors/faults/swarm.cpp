@@ -40,8 +40,10 @@ class Swarm {
   }
 
  private:
+  // So many iterations; never less than the format takes.
   Duration times(double factor) const {
-    return Duration{static_cast<std::int64_t>(factor * static_cast<double>(space_.iteration.count()))};
+    const Duration t{static_cast<std::int64_t>(factor * static_cast<double>(space_.iteration.count()))};
+    return std::max(t, Duration{std::chrono::microseconds(1)});
   }
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(draws_.below(n)); }
   void set(Scenario& s, std::string text) {

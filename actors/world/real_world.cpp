@@ -129,6 +129,7 @@ class RealWorld final : public World {
 
   void when_quiet(std::function<void()>) override { STAGECRAFT_ASSERT(false, "the real world is never quiet"); }
   Duration lateness() override { return {}; }
+  bool rarely(std::string_view) override { return false; }
   bool serialises() const override { return false; }
 
   bool drive(const std::function<bool()>& done) override {

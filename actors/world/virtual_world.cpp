@@ -18,7 +18,11 @@ struct VirtualConfig : caf::actor_system_config {
 class VirtualWorld final : public World {
  public:
   VirtualWorld(const VirtualOptions& options, std::shared_ptr<Disk> disk)
-      : options_(options), disk_(std::move(disk)), system_(config_), lateness_(options.seed, "lateness") {
+      : options_(options),
+        disk_(std::move(disk)),
+        system_(config_),
+        lateness_(options.seed, "lateness"),
+        rare_(options.seed, "rare") {
     scheduler().seed(options.seed);
   }
 
@@ -51,7 +55,8 @@ class VirtualWorld final : public World {
 
   Disk& disk() override { return *disk_; }
   bool log(const std::string& path, std::string text) override {
-    if (auto error = disk_->append(path, text); error && !log_error_) log_error_ = std::move(error);
+    Disk& disk = options_.log_disk ? *options_.log_disk : *disk_;
+    if (auto error = disk.append(path, text); error && !log_error_) log_error_ = std::move(error);
     return true;
   }
   DiskStatus flush_logs() override { return log_error_; }
@@ -61,6 +66,11 @@ class VirtualWorld final : public World {
   Duration lateness() override {
     if (options_.lateness.count() == 0) return {};
     return Duration(lateness_.below(static_cast<std::uint64_t>(options_.lateness.count()) + 1));
+  }
+  // Both by a chance of one in four, so that each run takes another mixture of branches.
+  bool rarely(std::string_view site) override {
+    if (!options_.rare_branches || keyed(options_.seed, name_key("rare"), name_key(site)) % 4 != 0) return false;
+    return rare_.below(4) == 0;
   }
   bool serialises() const override { return options_.serialise; }
 
@@ -73,9 +83,10 @@ class VirtualWorld final : public World {
       if (scheduler().step() || scheduler().fire_due()) continue;
       if (!quiet_.empty()) {
         for (const auto& then : std::exchange(quiet_, {})) then();
-      } else if (!scheduler().advance()) {
-        return done();
+        continue;
       }
+      if (done()) return true;  // before time passes
+      if (!scheduler().advance()) return false;
     }
   }
   void news() override { has_news_ = true; }
@@ -88,7 +99,7 @@ class VirtualWorld final : public World {
   DiskStatus log_error_;
   VirtualConfig config_;
   mutable caf::actor_system system_;  // asking it for its scheduler is not const in CAF
-  Entropy lateness_;
+  Entropy lateness_, rare_;
   bool has_news_ = false;
   std::vector<std::function<void()>> quiet_;  // to be called at the end of this instant
   std::vector<std::unique_ptr<Completions>> completions_;

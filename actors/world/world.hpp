@@ -55,6 +55,9 @@ class World : public Clock {
 
   /// How late a message between actors is to be made (tests of reordering; virtual only).
   virtual Duration lateness() = 0;
+  /// For branches that are right and seldom taken: true now and then, at sites that the seed has switched on (virtual
+  /// worlds that look for faults only).
+  virtual bool rarely(std::string_view site) = 0;
   /// Do messages between nodes go through their wire form?
   virtual bool serialises() const = 0;
 
@@ -118,6 +121,8 @@ struct VirtualOptions {
   /// Called before each message that an actor handles, with how many there have been. For whoever wants to strike at
   /// any moment.
   std::function<void(std::uint64_t)> before_step{};
+  bool rare_branches = false;        ///< World::rarely may say yes
+  std::shared_ptr<Disk> log_disk{};  ///< where logs go; none: to the disk
 };
 /// `disk` is the one of the simulated node; it outlives the world, as a disk outlives a crash.
 std::unique_ptr<World> make_virtual_world(const VirtualOptions& options, std::shared_ptr<Disk> disk);

@@ -109,19 +109,24 @@ TEST(Faults, what_is_no_number_costs_a_step_that_says_so) {
   EXPECT_FALSE(p.broken.empty()) << "it can't have the bits of a run that stepped";
 }
 
+// Whichever operation of the last save is struck: the run goes on, and the newest sound checkpoint is the one before,
+// or the last one where the fault met nothing that counts.
 TEST(Faults, a_damaged_checkpoint_is_passed_over) {
   const std::vector<std::string> saving = {"pipeline.stages=2", "job.iterations=6", "checkpoint.every=2"};
-  const auto newest = [&](const std::string& kind) {
-    const Played p = play(tiny_file(), saving,
-                          "faults: [{ id: bad, when: { event: saving, iteration: 6 }, do: " + kind +
-                              ", on: { disk: checkpoints }, with: { operation: 3 } }]\n");
-    EXPECT_EQ(p.record.result.ending, Ending::done) << p.record.result.reason;
-    EXPECT_TRUE(p.broken.empty()) << texts(p.broken);
-    return p.record.newest_checkpoint;
-  };
-  EXPECT_EQ(newest("disk_full"), 4U);
-  EXPECT_EQ(newest("torn_write"), 4U);
-  EXPECT_EQ(newest("flip"), 4U);
+  for (const std::string kind : {"disk_full", "torn_write", "flip"}) {
+    int passed_over = 0;
+    for (int operation = 1; operation <= 12; ++operation) {
+      const Played p = play(tiny_file(), saving,
+                            fmt::format("faults: [{{ id: bad, when: {{ event: saving, iteration: 6 }}, do: {}, on: {{ "
+                                        "disk: checkpoints }}, with: {{ operation: {} }} }}]\n",
+                                        kind, operation));
+      EXPECT_EQ(p.record.result.ending, Ending::done) << p.record.result.reason;
+      EXPECT_TRUE(p.broken.empty()) << texts(p.broken);
+      EXPECT_TRUE(p.record.newest_checkpoint == 4 || p.record.newest_checkpoint == 6) << p.record.newest_checkpoint;
+      passed_over += p.record.newest_checkpoint == 4;
+    }
+    EXPECT_GE(passed_over, 2) << kind;
+  }
 }
 
 TEST(Faults, every_control_message_may_be_lost_doubled_and_late) {
