@@ -1,5 +1,7 @@
 #include "actors/checkpointer_machine.hpp"
 
+#include <algorithm>
+
 #include "actors/faults/planted.hpp"
 #include "planning/bug.hpp"
 
@@ -38,12 +40,18 @@ void CheckpointerMachine::drop_aborted(std::vector<CheckpointerEffect>& effects)
   }
 }
 
+// The oldest that has all its parts. What is older than that lacks something that was lost.
 void CheckpointerMachine::start_next(std::vector<CheckpointerEffect>& effects) {
-  if (writing_ || waiting_.empty()) return;
-  const auto first = waiting_.begin();
-  if (!first->second.begin || first->second.lent.size() < places_) return;
-  writing_ = first->second.begin;
-  waiting_.erase(first);
+  if (writing_) return;
+  const auto complete = std::find_if(waiting_.begin(), waiting_.end(), [this](const auto& w) {
+    return w.second.begin && w.second.lent.size() == places_;
+  });
+  if (complete == waiting_.end()) return;
+  if (planted(PlantedBug::checkpointer_waits_forever) && complete != waiting_.begin()) return;
+  for (auto it = waiting_.begin(); it != complete; it = waiting_.erase(it))
+    effects.emplace_back(checkpointer_effect::Drop{it->first});
+  writing_ = complete->second.begin;
+  waiting_.erase(complete);
   effects.emplace_back(checkpointer_effect::Write{*writing_});
 }
 
