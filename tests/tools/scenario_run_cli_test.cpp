@@ -57,6 +57,15 @@ TEST(ScenarioRun, what_the_real_world_can_make_is_as_expected_there_too) {
   EXPECT_GE(ran_there, 5);
 }
 
+// Seeds that once found a mistake.
+TEST(ScenarioRun, what_was_mended_stays_mended) {
+  copy_examples();
+  for (const auto& entry : fs::directory_iterator(STAGECRAFT_SOURCE_DIR "/tests/scenarios")) {
+    const Ran ran = run("scenario run " + entry.path().string());
+    EXPECT_EQ(ran.code, 0) << ran.output;
+  }
+}
+
 TEST(ScenarioRun, a_run_that_is_not_as_expected_says_what_when_and_how_to_see_it_again) {
   copy_examples();
   write("examples/mine/strict.yaml",

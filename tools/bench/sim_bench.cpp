@@ -54,7 +54,7 @@ void expect_done(const RunResult& result) {
 // Messages and CPU time from the end of the first iteration to that of the last, and the memory after each.
 Json run(const Size& size, bool logs, bool serialises) {
   const Topology topology = wide(size);
-  const auto world = make_virtual_world({1, {}, serialises}, std::make_shared<MemoryDisk>());
+  const auto world = make_virtual_world({.serialise = serialises}, std::make_shared<MemoryDisk>());
   const double begin = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
   double first = 0, last = 0;
   std::uint64_t first_steps = 0, last_steps = 0;
@@ -93,8 +93,10 @@ Json idle(const Size& size) {
   const std::uint64_t before = status_bytes("VmRSS");
   const NodeHandles handles = spawn_node(job, outbox);
   const std::uint64_t spawned = status_bytes("VmRSS");
-  const std::size_t actors = handles.all.size();
-  for (const caf::actor& actor : handles.all) caf::anon_send_exit(actor, caf::exit_reason::kill);
+  const std::vector<Watched> all = handles.cast->all();
+  const std::size_t actors = all.size() + 1;
+  caf::anon_send_exit(handles.node, caf::exit_reason::kill);
+  for (const Watched& w : all) caf::anon_send_exit(w.actor, caf::exit_reason::kill);
   world->drive([&] { return world->system().registry().running() == 0; });
   return {{"actors", actors}, {"bytes", spawned - before}};
 }
