@@ -29,6 +29,7 @@ class Swarm {
     draw_job(s);
     for (const FaultKind kind : survivable)
       if (possible(kind) && chance(draws_, 0.3)) draw_fault(s, kind);
+    if (twins_ && chance(draws_, 0.25)) draw_pair(s);
     if (s.faults.empty()) draw_fault(s, FaultKind::kill);
     s.calm = Calm{{iterations_ * 7 / 10 + 1}, times(500), {}};
     s.deadline = times(100'000);
@@ -91,6 +92,24 @@ class Swarm {
     if (kind == FaultKind::skew) f.offset = chance(draws_, 0.5) ? times(1000) : -times(1000);
     if (is_disk_fault(kind)) f.operation = 1 + below(12);
     s.faults.push_back(std::move(f));
+  }
+
+  // A twin, and soon after it the stage whose state it has: at once, or when a new twin has just taken over.
+  void draw_pair(Scenario& s) {
+    const StageId stage{below(stages_)};
+    const ReplicaId replica{below(replicas_)};
+    const std::uint32_t first = 1 + below(iterations_ / 2), gap = below(2);
+    for (const bool of_twin : {true, false}) {
+      FaultSpec f;
+      f.kind = FaultKind::kill;
+      f.id = of_twin ? "twin-of-pair" : "stage-of-pair";
+      f.on.kind = of_twin ? FaultTarget::Kind::twin : FaultTarget::Kind::stage;
+      f.on.stage = stage;
+      f.on.replica = replica;
+      f.trigger.kind = Trigger::Kind::iteration;
+      f.trigger.iteration = Iteration{first + (of_twin ? 0 : gap)};
+      s.faults.push_back(std::move(f));
+    }
   }
 
   FaultTarget target(FaultKind kind) {

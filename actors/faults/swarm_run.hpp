@@ -28,12 +28,13 @@ class SwarmRunner {
   Outcome run(std::uint64_t seed);
   /// Runs a scenario of this topology.
   Outcome run(const Scenario& scenario);
+  /// The run without faults that others are compared with.
+  const RunResult& fault_free(std::uint32_t iterations);
   /// The same failure with less.
   Scenario smaller(const Outcome& failure, std::uint32_t tries);
 
  private:
   Topology topology_of(Scenario& scenario) const;
-  const RunResult& fault_free(std::uint32_t iterations);
 
   std::string text_;
   std::shared_ptr<Disk> disk_;

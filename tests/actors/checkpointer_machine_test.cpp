@@ -62,5 +62,25 @@ TEST(CheckpointerMachine, a_state_that_is_lent_twice_is_a_bug) {
   EXPECT_THROW(CheckpointerMachine(1).step(Written{""}), Bug);
 }
 
+TEST(CheckpointerMachine, gives_back_what_an_aborted_iteration_has_lent) {
+  CheckpointerMachine machine(2);
+  machine.step(begun(5));
+  machine.step(lent(5, 0));
+  const BeginCheckpoint again{{Epoch{2}, Iteration{5}}, 4, 0, 0};
+  const auto effects = machine.step(Begun{again});
+  ASSERT_EQ(effects.size(), 1U);
+  EXPECT_EQ(std::get<checkpointer_effect::Drop>(effects[0]).key, key(5));
+  machine.step(Lent{again.key, Place{{0}, {0}}});
+  EXPECT_EQ(started(machine.step(Lent{again.key, Place{{1}, {0}}})), 4U);
+}
+TEST(CheckpointerMachine, a_save_that_lost_its_beginning_blocks_no_later_one) {
+  CheckpointerMachine machine(1);
+  machine.step(lent(5, 0));
+  machine.step(begun(9));
+  const auto effects = machine.step(lent(9, 0));
+  EXPECT_EQ(started(effects), 8U);
+  EXPECT_EQ(std::get<checkpointer_effect::Drop>(effects[0]).key, key(5));
+}
+
 }  // namespace
 }  // namespace stagecraft

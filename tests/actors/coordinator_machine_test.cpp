@@ -136,5 +136,106 @@ TEST_F(CoordinatorTest, a_message_that_comes_twice_changes_nothing) {
   EXPECT_NE(find<Commit>(machine.step(ready(1, 1), 22ms)), nullptr);
 }
 
+// -- losses
+using coordinator_effect::BeginAgain;
+
+class LossTest : public CoordinatorTest {
+ protected:
+  explicit LossTest() { start({"recovery.twins=true"}); }
+  void start(const std::vector<std::string>& more) {
+    std::vector<std::string> overrides = {"pipeline.stages=2", "job.iterations=3"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    topology = load(emulated_file(), overrides);
+    machine = CoordinatorMachine(topology, places, 0s);
+    join_all();
+  }
+  static Lost killed(Member::Role role, Place place) { return {{role, place}, "it was killed"}; }
+  std::vector<CoordinatorEffect> lose(Member::Role role, std::uint32_t stage, Instant now) {
+    const Lost lost = killed(role, places[stage]);
+    EXPECT_NE(find<Replace>(machine.step(lost, now)), nullptr);
+    return machine.step(Replaced{{lost.who}}, now + 1ms);
+  }
+  TwinReady twin_ready(std::uint32_t stage, Key key) { return {key, places[stage]}; }
+};
+
+TEST_F(LossTest, an_iteration_is_begun_again_under_the_next_epoch_with_the_same_decision) {
+  machine.step(ready(0, 1), 10ms);
+  machine.step(ready(1, 1), 11ms);
+  machine.step(twin_ready(0, {{1}, {1}}), 12ms);
+  const auto committed = machine.step(twin_ready(1, {{1}, {1}}), 13ms);
+  ASSERT_NE(find<Commit>(committed), nullptr);
+  const Open first = find<Broadcast>(committed)->open;
+  const auto again = lose(Member::Role::stage, 1, 20ms);
+  ASSERT_NE(find<BeginAgain>(again), nullptr);
+  EXPECT_NE(find<BeginAgain>(again)->why.find("stage 1 of replica 0 (it was killed)"), std::string::npos);
+  const Open second = find<Broadcast>(again)->open;
+  EXPECT_EQ(second.key, (Key{{2}, {2}}));
+  EXPECT_EQ(second.decision, first.decision) << "who has not stepped yet can step now";
+  EXPECT_FALSE(second.restores);
+}
+
+TEST_F(LossTest, nothing_is_decided_before_the_twins_hold_the_gradient) {
+  machine.step(ready(0, 1), 10ms);
+  EXPECT_TRUE(machine.step(ready(1, 1), 11ms).empty());
+  EXPECT_TRUE(machine.step(twin_ready(0, {{1}, {1}}), 12ms).empty());
+  EXPECT_TRUE(machine.step(twin_ready(0, {{1}, {1}}), 13ms).empty()) << "that came twice";
+  EXPECT_NE(find<Commit>(machine.step(twin_ready(1, {{1}, {1}}), 14ms)), nullptr);
+}
+
+TEST_F(LossTest, a_stage_that_is_lost_with_its_twin_sends_everyone_back) {
+  lose(Member::Role::twin, 1, 10ms);
+  const auto again = lose(Member::Role::stage, 1, 20ms);
+  ASSERT_NE(find<Restore>(again), nullptr);
+  EXPECT_EQ(find<Restore>(again)->from, nullptr) << "the job keeps no checkpoints: the first parameters";
+  EXPECT_TRUE(find<Broadcast>(again)->open.restores);
+  EXPECT_EQ(find<Broadcast>(again)->open.decision.kind, Decision::Kind::none);
+}
+
+TEST_F(LossTest, a_twin_that_follows_again_is_as_good_as_the_one_before) {
+  lose(Member::Role::twin, 1, 10ms);
+  machine.step(TwinReady{{{2}, {1}}, places[1]}, 15ms);
+  EXPECT_EQ(find<Restore>(lose(Member::Role::stage, 1, 20ms)), nullptr);
+}
+
+TEST_F(LossTest, without_twins_the_newest_checkpoint_is_looked_for) {
+  start({"recovery.twins=false", "checkpoint.every=1"});
+  machine = CoordinatorMachine(topology, places, 0s, CoordinatorMachine::Checkpoints{1});
+  join_all();
+  const auto looking = lose(Member::Role::stage, 0, 20ms);
+  ASSERT_NE(find<FindCheckpoint>(looking), nullptr);
+  EXPECT_EQ(find<Broadcast>(looking), nullptr);
+  const auto found = machine.step(CheckpointFound{find<FindCheckpoint>(looking)->key, nullptr, {}}, 30ms);
+  ASSERT_NE(find<Restore>(found), nullptr);
+  EXPECT_TRUE(find<Broadcast>(found)->open.restores);
+}
+
+TEST_F(LossTest, an_iteration_that_is_begun_again_too_often_ends_the_run) {
+  start({"recovery.twins=true", "recovery.attempts=2"});
+  lose(Member::Role::stage, 0, 10ms);
+  lose(Member::Role::stage, 1, 20ms);
+  const auto effects = lose(Member::Role::stage, 0, 30ms);
+  ASSERT_NE(find<End>(effects), nullptr);
+  EXPECT_EQ(find<End>(effects)->ended.ending, Ending::fault);
+  EXPECT_NE(find<End>(effects)->ended.reason.find("begun 3 times"), std::string::npos)
+      << find<End>(effects)->ended.reason;
+}
+
+TEST_F(LossTest, who_does_not_answer_in_time_is_as_good_as_lost) {
+  machine.step(Tick{}, 2ms + topology.timeouts.iteration);
+  machine.step(Explanation{places[0], true, "idle", {}}, 3ms + topology.timeouts.iteration);
+  const auto effects = machine.step(Tick{}, 10s + topology.timeouts.iteration);
+  ASSERT_NE(find<Replace>(effects), nullptr);
+  EXPECT_EQ(find<Replace>(effects)->who, (std::vector<Member>{{Member::Role::stage, places[1]}}));
+}
+
+TEST_F(LossTest, when_everyone_is_well_a_message_was_lost) {
+  machine.step(Tick{}, 2ms + topology.timeouts.iteration);
+  machine.step(Explanation{places[0], true, "idle", {}}, 3ms + topology.timeouts.iteration);
+  const auto effects = machine.step(Explanation{places[1], true, "idle", {}}, 3ms + topology.timeouts.iteration);
+  EXPECT_EQ(find<Replace>(effects), nullptr);
+  ASSERT_NE(find<Broadcast>(effects), nullptr);
+  EXPECT_EQ(find<Broadcast>(effects)->open.key, (Key{{2}, {1}}));
+}
+
 }  // namespace
 }  // namespace stagecraft::test

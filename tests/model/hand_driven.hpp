@@ -222,7 +222,7 @@ class HandDriven {
       }
       EXPECT_EQ(first.tie_role(), TieRole::embedding);
       EXPECT_EQ(last.tie_role(), TieRole::head);
-      const Tensor up = first.tie_part(), down = last.tie_part();
+      const Tensor up = first.prepared(first.tied_group()), down = last.prepared(last.tied_group());
       sum.add(first.tie(down));
       sum.add(last.tie(up));
     }
