@@ -358,7 +358,7 @@ TEST(StageModel, parts_that_were_sent_are_not_written_to_afterwards) {
   StageModel &first = job.model(0, 0), &last = job.model(1, 0);
   for (StageModel* m : {&first, &last})
     for (const GroupId g : m->groups()) m->reduce(g, m->take_segments(g));
-  const Tensor up = first.tie_part(), down = last.tie_part();
+  const Tensor up = first.prepared(first.tied_group()), down = last.prepared(last.tied_group());
   const test::Floats before = test::floats_of(up);
   first.tie(down);
   first.step({.gradient_scale = 1, .learning_rate = 1});
