@@ -9,6 +9,8 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include <chrono>
+#include <exception>
+#include <string>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -87,7 +89,11 @@ class DirectBehavior final : public caf::detail::behavior_impl {
     const hand_over::Turn turn(state_.self->ctrl());
     caf::message own;  // others may still read a message that is shared
     if (tuple.shared()) own = caf::message::copy(tuple);
-    row.handle(state_, own.empty() ? tuple.get_mutable(0) : own.get_mutable(0));
+    try {
+      row.handle(state_, own.empty() ? tuple.get_mutable(0) : own.get_mutable(0));
+    } catch (const std::exception& e) {  // whoever watches it hears what it was
+      state_.self->quit(caf::make_error(caf::sec::runtime_error, std::string(e.what())));
+    }
     return caf::match_case::match;
   }
 

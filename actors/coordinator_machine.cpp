@@ -241,9 +241,10 @@ void CoordinatorMachine::on(const CheckpointFound& x, Instant now, Effects& effe
 }
 
 void CoordinatorMachine::restart(const CheckpointFound& from, Instant now, Effects& effects) {
+  // One of an iteration that is yet to come was under way when the job went back further than that.
+  if (from.checkpoint && from.checkpoint->info.iteration >= key_.iteration.value)
+    return restart({from.key, nullptr, from.passed_over}, now, effects);
   const CheckpointInfo start = from.checkpoint ? from.checkpoint->info : CheckpointInfo{};
-  STAGECRAFT_ASSERT(start.iteration < key_.iteration.value, "a checkpoint after iteration {}, which is yet to come",
-                    start.iteration);
   key_.iteration = Iteration{start.iteration + 1};
   if (!planted(PlantedBug::coordinator_keeps_steps)) steps_ = start.steps;
   tokens_ = start.tokens;

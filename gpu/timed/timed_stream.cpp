@@ -19,7 +19,7 @@ class TimedStream final : public Stream {
     Instant start = std::max(work.not_before, free_);
     if (exact || start == Instant{}) start = std::max(start, clock_.now());
     free_ = start + work.cost;
-    if (exact && (keyed(seed_, work.ticket) & 1) == 0) {
+    if (exact && (!pending_.empty() || (keyed(seed_, work.ticket) & 1) == 0)) {  // never before the one ahead of it
       pending_.emplace_back(work.ticket, std::move(work.body));
     } else {
       work.body();
