@@ -232,6 +232,7 @@ TEST(VirtualWorld, an_actor_that_meets_a_bug_ends_the_run_and_is_named) {
   ASSERT_TRUE(end);
   EXPECT_EQ(end->job.ending, Ending::bug);
   EXPECT_NE(end->job.reason.find("loader ended"), std::string::npos) << end->job.reason;
+  EXPECT_NE(end->job.reason.find("no batch"), std::string::npos) << end->job.reason;
 }
 
 // B34

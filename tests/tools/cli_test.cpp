@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 using namespace std::chrono_literals;
 
 TEST(Command, every_example_checks) {
-  // Whose text the tiny one learns, by a path from the root of the checkout.
+  // Whose text the small ones learn, by a path from the root of the checkout.
   std::filesystem::copy_file(STAGECRAFT_SOURCE_DIR "/LICENSE", "LICENSE",
                              std::filesystem::copy_options::overwrite_existing);
   for (const auto& entry : std::filesystem::directory_iterator(std::string(STAGECRAFT_SOURCE_DIR) + "/examples")) {
