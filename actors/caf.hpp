@@ -69,6 +69,7 @@ class DirectBehavior final : public caf::detail::behavior_impl {
   explicit DirectBehavior(State& state) : state_(state) { begin_ = end_ = nullptr; }
 
   Result invoke(caf::detail::invoke_result_visitor&, caf::type_erased_tuple& tuple) override {
+    const hand_over::Turn turn(state_.self->ctrl());  // before the first look at what the sender has written
     if (tuple.size() != 1) return caf::match_case::no_match;
     const std::type_info* type = tuple.type(0).second;
     for (const Row& row : rows_)
@@ -86,7 +87,6 @@ class DirectBehavior final : public caf::detail::behavior_impl {
     state.on(std::move(*static_cast<Message*>(message)));
   }
   Result call(const Row& row, caf::type_erased_tuple& tuple) {
-    const hand_over::Turn turn(state_.self->ctrl());
     caf::message own;  // others may still read a message that is shared
     if (tuple.shared()) own = caf::message::copy(tuple);
     try {

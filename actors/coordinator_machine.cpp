@@ -245,6 +245,8 @@ void CoordinatorMachine::restart(const CheckpointFound& from, Instant now, Effec
   if (from.checkpoint && from.checkpoint->info.iteration >= key_.iteration.value)
     return restart({from.key, nullptr, from.passed_over}, now, effects);
   const CheckpointInfo start = from.checkpoint ? from.checkpoint->info : CheckpointInfo{};
+  // What was to be saved when this iteration opened may lack the loans of those who are gone.
+  std::erase_if(saving_, [this](const auto& s) { return s.first.iteration == key_.iteration; });
   key_.iteration = Iteration{start.iteration + 1};
   if (!planted(PlantedBug::coordinator_keeps_steps)) steps_ = start.steps;
   tokens_ = start.tokens;

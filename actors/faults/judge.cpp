@@ -65,6 +65,7 @@ class Judge {
 
   void always() {
     for (const std::string& v : result_.violations) add("an invariant", nowhere(), "{}", v);
+    if (!result_.log_error.empty()) add("the event log", nowhere(), "{}", result_.log_error);
     if (result_.ending != Ending::done)
       return add("the end", nowhere(), "the run did not end well: {}", result_.reason);
     const bool spoiled = std::any_of(scenario_.faults.begin(), scenario_.faults.end(),
@@ -79,6 +80,7 @@ class Judge {
       return add(what, at, "iteration {}: loss {:a} and norm {:a}, without faults {:a} and {:a}", mine.iteration.value,
                  mine.loss, mine.gradient_norm, other.loss, other.gradient_norm);
     }
+    if (result_.weights_sha256.empty()) return;  // a run that did not end well, as is said already
     if (result_.weights_sha256 != fault_free_.weights_sha256)
       add(what, at, "weights {}, without faults {}", result_.weights_sha256.substr(0, 16),
           fault_free_.weights_sha256.substr(0, 16));

@@ -38,7 +38,7 @@ ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, 
   const std::shared_ptr<Disk> below = is_virtual ? std::make_shared<MemoryDisk>(disk) : disk;
   const auto faulty = std::make_shared<FaultyDisk>(*below);
   if (!is_virtual) below->remove(folder);
-  below->make_directories(folder);
+  if (const DiskStatus error = below->make_directories(folder)) throw CannotStart(error->text());
   const auto world = is_virtual ? make_virtual_world({.seed = seed,
                                                       .serialise = options.serialise && topology.nodes.size() > 1,
                                                       .rare_branches = options.faults,
