@@ -283,7 +283,8 @@ void CoordinatorMachine::on(const GiveUp& x, Instant now, Effects& effects) {
 }
 
 // An iteration that is still open after the time of one operation is probed, in case one of them hangs; one that is
-// open after its own time is given up, when the stages have said what they wait for.
+// open after its own time is begun again, when the stages have said what they wait for, or given up if it was too
+// often.
 void CoordinatorMachine::on(const Tick&, Instant now, Effects& effects) {
   if (phase_ == Phase::ended) return;
   if (now >= deadline_) {

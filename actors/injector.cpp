@@ -60,18 +60,21 @@ InjectorActor::behavior_type injector_behavior(InjectorActor::stateful_pointer<I
   s.recorder = std::move(recorder);
   s.board = s.job->world.faults();
   s.machine.emplace(s.board->scenario().faults, s.board->scenario().calm, s.board->seed());
-  // Until the end of the run: the board goes with the world, and tells nobody once its listener is gone.
-  s.board->listen([to = caf::actor_cast<caf::weak_actor_ptr>(InjectorActor{self})](Happened what) {
-    if (const auto strong = caf::actor_cast<InjectorActor>(to)) tell_from_outside(strong, what);
-  });
   return behavior_of(InjectorActor{}, s);
 }
 
 }  // namespace
 
 InjectorActor spawn_injector(JobRef job, NodeActor node, RecorderActor recorder) {
-  caf::actor_system& system = job->world.system();
-  return system.spawn(injector_behavior, std::move(job), std::move(node), std::move(recorder));
+  World& world = job->world;
+  InjectorActor injector =
+      world.system().spawn(injector_behavior, std::move(job), std::move(node), std::move(recorder));
+  // Here, not when the actor first runs: by then the first iteration may have opened. The board goes with the world,
+  // and tells nobody once its listener is gone.
+  world.faults()->listen([to = caf::actor_cast<caf::weak_actor_ptr>(injector)](Happened what) {
+    if (const auto strong = caf::actor_cast<InjectorActor>(to)) tell_from_outside(strong, what);
+  });
+  return injector;
 }
 
 }  // namespace stagecraft

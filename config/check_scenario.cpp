@@ -69,6 +69,9 @@ void check_target(FaultSpec& fault, const Subject& subject) {
     subject.need(std::optional(target.stage), pipeline.stages, target.at, target.kind == twin ? "on.twin" : "on.stage",
                  "pipeline.stages");
   }
+  if (target.kind == twin && !subject.topology.recovery.twins)
+    subject.refuse(ErrorCode::no_such_place, target.at, "on.twin",
+                   "expected a twin of this job, but it keeps none (recovery.twins: false); set recovery.twins: true");
   subject.need(target.replica, pipeline.replicas, target.replica_at, "on.replica", "pipeline.replicas");
   if (target.kind == nodes) find_nodes(target, subject);
 }

@@ -24,9 +24,7 @@ struct Tally {
 // Runs every seed of one file. Throws CannotStart.
 void run_seeds(const std::string& file, const Scenario& scenario, const Topology& topology, bool json, Tally& tally) {
   const auto disk = std::make_shared<RealDisk>();
-  ScenarioRunOptions fault_free;
-  fault_free.faults = false;
-  const RunResult reference = run_scenario(scenario, topology, scenario.first_seed, disk, fault_free).result;
+  const RunResult reference = run_scenario(scenario, topology, scenario.first_seed, disk, FaultsOf::nobody).result;
   for (std::uint64_t seed = scenario.first_seed;; ++seed) {
     const ScenarioRecord record = run_scenario(scenario, topology, seed, disk);
     const std::vector<Broken> broken = judge(scenario, record, reference);

@@ -35,7 +35,7 @@ class FaultBoard::Weather final : public LinkWeather {
       const bool cut = fault.kind == FaultKind::partition &&
                        board_.cuts(fault, board_.node_of({from_, replica_}), board_.node_of({to_, replica_}));
       if (!cut && !(fault.kind == FaultKind::link_down && concerns(fault))) continue;
-      board_.held_[i].push_back(std::move(again));
+      board_.hold(i, std::move(again));
       return true;
     }
     return false;
@@ -171,10 +171,14 @@ bool FaultBoard::holds(std::uint64_t from, std::uint64_t to, Again again) {
   const Lock lock(mutex_);
   for (const std::uint32_t i : active_) {
     if (spec(i).kind != FaultKind::partition || !cuts(spec(i), parties_[from].node, parties_[to].node)) continue;
-    held_[i].push_back(std::move(again));
+    hold(i, std::move(again));
     return true;
   }
   return false;
+}
+
+void FaultBoard::hold(std::size_t fault, Again again) {
+  if (!closed_) held_[fault].push_back(std::move(again));
 }
 
 bool FaultBoard::loses_messages() const {
@@ -198,7 +202,7 @@ DeviceVerdict FaultBoard::judge(Place place, const Completion& completion, bool 
     const double time = static_cast<double>((completion.ended - completion.started).count());
     if (fault.kind == FaultKind::slow) verdict.extra += Duration{static_cast<std::int64_t>(time * (fault.factor - 1))};
     if (fault.kind == FaultKind::pause && !verdict.held) {
-      held_[i].push_back(std::move(again));
+      hold(i, std::move(again));
       verdict.held = true;
     }
   }

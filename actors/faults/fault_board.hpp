@@ -55,14 +55,15 @@ class FaultBoard {
   void listen(std::function<void(Happened)> ear);
   /// Costs one look when nobody wants this event.
   void tell(const Happened& what) {
-    if ((wanted_.load(std::memory_order_relaxed) >> static_cast<unsigned>(what.event) & 1) != 0) ear_(what);
+    if ((wanted_.load(std::memory_order_acquire) >> static_cast<unsigned>(what.event) & 1) != 0) ear_(what);
   }
 
   // -- switches
-  /// Of a fault that lasts. What was held goes on when its last holder has healed.
+  /// What was held goes on when its last holder has healed.
   void strike(std::size_t fault);
   void heal(std::size_t fault);
-  /// The end of the run: what is held is dropped, and nothing goes on any more. Waits for what is going on just now.
+  /// The end of the run: what is held is dropped, what would be held is lost, and nothing goes on any more, so that no
+  /// handle of an actor outlives its system. Waits for what is going on just now.
   void close();
   /// Everything that was switched, for whoever judges the run.
   void note(FaultMoment moment);
@@ -107,6 +108,7 @@ class FaultBoard {
   bool cuts(const FaultSpec& fault, std::uint32_t one, std::uint32_t other) const;
   std::uint32_t node_of(Place place) const { return topology_.seat(place).node; }
   DiskFault disk_fault(const FaultSpec& fault) const;
+  void hold(std::size_t fault, Again again);
 
   const Scenario scenario_;
   const Topology topology_;

@@ -147,6 +147,7 @@ class Judge {
   void progress(const Expectation& e, const std::string& what) {
     if (e.fault.empty()) return every_iteration(1, *e.within, what, e.at);
     const std::size_t fault = index_of(scenario_, e.fault);
+    if (!moment_of(record_, fault, true)) add(what, e.at, "fault '{}' did not strike", e.fault);
     for (const FaultMoment& m : record_.moments)
       if (m.fault == fault && m.on) after(m.at, *e.within, what, e.at, fmt::format("fault '{}' struck", e.fault));
   }

@@ -1,6 +1,7 @@
 #include "actors/faults/scenario_run.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <thread>
 
 #include "model/checkpoint/checkpoint.hpp"
@@ -15,7 +16,8 @@ bool has_disk_faults(const Scenario& scenario) {
                      [](const FaultSpec& f) { return is_disk_fault(f.kind); });
 }
 
-std::string last_lines(const std::string& text, std::size_t count) {
+std::string last_lines(const std::string& text) {
+  constexpr std::size_t count = 30;
   std::size_t at = text.size();
   for (std::size_t i = 0; i <= count && at != std::string::npos && at > 0; ++i) at = text.rfind('\n', at - 1);
   return at == std::string::npos || at == 0 ? text : text.substr(at + 1);
@@ -32,7 +34,7 @@ std::string folder_of(const Scenario& scenario, const Topology& topology) {
 }  // namespace
 
 ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, std::uint64_t seed,
-                            const std::shared_ptr<Disk>& disk, const ScenarioRunOptions& options) {
+                            const std::shared_ptr<Disk>& disk, FaultsOf faults) {
   const bool is_virtual = scenario.world == ScenarioWorld::virtual_clock;
   const std::string folder = folder_of(scenario, topology);
   const std::shared_ptr<Disk> below = is_virtual ? std::make_shared<MemoryDisk>(disk) : disk;
@@ -40,8 +42,8 @@ ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, 
   if (!is_virtual) below->remove(folder);
   if (const DiskStatus error = below->make_directories(folder)) throw CannotStart(error->text());
   const auto world = is_virtual ? make_virtual_world({.seed = seed,
-                                                      .serialise = options.serialise && topology.nodes.size() > 1,
-                                                      .rare_branches = options.faults,
+                                                      .serialise = topology.nodes.size() > 1,
+                                                      .rare_branches = faults == FaultsOf::scenario,
                                                       .log_disk = below},
                                                      faulty)
                                 : make_real_world(std::max(2U, std::thread::hardware_concurrency()));
@@ -50,7 +52,7 @@ ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, 
   if (topology.checkpoint.every > 0) run.checkpoint_folder = folder + "/checkpoints";
   run.deadline = scenario.deadline;
   std::shared_ptr<FaultBoard> board;
-  if (options.faults) {
+  if (faults == FaultsOf::scenario) {
     board = std::make_shared<FaultBoard>(scenario, topology, seed);
     if (is_virtual && has_disk_faults(scenario)) board->use(*faulty);
     world->inject(board);
@@ -59,13 +61,12 @@ ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, 
   record.seed = seed;
   record.result = run_job(*world, topology, run);
   if (board) record.moments = board->moments();
-  record.out_of_time = record.result.elapsed >= scenario.deadline;
   if (!run.checkpoint_folder.empty()) {
     const CheckpointChoice newest = newest_verified(*below, run.checkpoint_folder);
     const auto info = newest.path ? read_manifest(*below, *newest.path) : std::string();
     if (const auto* found = std::get_if<CheckpointInfo>(&info)) record.newest_checkpoint = found->iteration;
   }
-  if (const auto log = below->read(run.log_path)) record.last_events = last_lines(log.value(), options.last_events);
+  if (const auto log = below->read(run.log_path)) record.last_events = last_lines(log.value());
   return record;
 }
 

@@ -20,7 +20,7 @@ Topology load_or_throw(const std::string& file, const std::string& text, const s
 ScenarioRecord run_plain(const Topology& topology, const std::shared_ptr<Disk>& disk) {
   Scenario nothing;
   nothing.deadline = std::chrono::hours(1000);
-  return run_scenario(nothing, topology, 1, disk, {.faults = false});
+  return run_scenario(nothing, topology, 1, disk, FaultsOf::nobody);
 }
 
 }  // namespace

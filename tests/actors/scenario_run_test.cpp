@@ -27,7 +27,7 @@ Played play(const std::string& topology_text, const std::vector<std::string>& ov
   Played p;
   p.scenario = *loaded.scenario;
   for (const Diagnostic& d : check_against(p.scenario, topology)) ADD_FAILURE() << to_text(d);
-  p.fault_free = run_scenario(p.scenario, topology, 1, text_disk(), {.faults = false}).result;
+  p.fault_free = run_scenario(p.scenario, topology, 1, text_disk(), FaultsOf::nobody).result;
   p.record = run_scenario(p.scenario, topology, 1, text_disk());
   p.broken = judge(p.scenario, p.record, p.fault_free);
   return p;
@@ -150,6 +150,44 @@ TEST(Scenario, that_never_ends_stops_at_its_deadline_and_says_who_waits_for_whom
   EXPECT_NE(p.record.result.reason.find("did not end within 20 s"), std::string::npos) << p.record.result.reason;
   EXPECT_NE(p.record.result.reason.find("stage 2 of replica 0: idle"), std::string::npos) << p.record.result.reason;
   EXPECT_FALSE(p.broken.empty());
+}
+
+TEST(Scenario, progress_after_a_fault_that_never_struck_is_no_progress) {
+  const Played p = play(emulated_file(), four_stages,
+                        "faults: [{ id: never, at: { time: 500s }, do: slow, on: { stage: 1 }, with: { factor: 2 } }]\n"
+                        "expect: [{ progress: { within: 60s, after: never } }]\n");
+  EXPECT_NE(texts(p.broken).find("fault 'never' did not strike"), std::string::npos) << texts(p.broken);
+}
+
+// The first event of a run is not missed, whoever runs first.
+TEST(Scenario, a_fault_of_the_start_strikes_with_the_first_iteration_in_every_order) {
+  const Topology topology = load(emulated_file(), four_stages);
+  Scenario scenario;
+  scenario.deadline = 600s;
+  FaultSpec slow;
+  slow.id = "slow";
+  slow.kind = FaultKind::slow;
+  slow.on.kind = FaultTarget::Kind::stage;
+  slow.factor = 2;
+  scenario.faults = {slow};
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    const ScenarioRecord record = run_scenario(scenario, topology, seed, text_disk());
+    ASSERT_EQ(record.moments.size(), 1U) << "seed " << seed;
+    ASSERT_EQ(record.moments[0].iteration, Iteration{1}) << "seed " << seed;
+  }
+}
+
+// Whoever is held when the run is over is let go of with it: nothing of the run outlives it.
+TEST(Scenario, that_ends_while_a_partition_holds_messages_leaves_nothing_behind) {
+  const std::string devices =
+      "devices: [{ kind: emulated, count: 2, memory: 8GiB, costs: { forward: 10ms, "
+      "backward_input: 10ms, backward_weight: 10ms } }]";
+  const Played p = play(emulated_file(),
+                        {"pipeline.stages=4", "job.iterations=6",
+                         fmt::format("nodes=[{{ name: a, {} }}, {{ name: b, {} }}]", devices, devices)},
+                        "faults: [{ id: cut, at: { iteration: 2 }, do: partition, on: { nodes: [a, b] } }]\n"
+                        "deadline: 20s\n");
+  EXPECT_EQ(p.record.result.ending, Ending::no_progress);
 }
 
 TEST(Scenario, expectations_that_are_not_kept_are_named_with_the_numbers) {

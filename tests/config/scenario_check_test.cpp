@@ -73,6 +73,8 @@ TEST(ScenarioCheck, stages_replicas_and_micro_batches_exist) {
   expect_wrong(with_fault("do: kill, on: { stage: 4 }"), "4 }", "SC0311",
                {"faults[0].on.stage", "a stage from 0 to 3 (pipeline.stages = 4)", "got 4"});
   expect_wrong(with_fault("do: kill, on: { twin: 7 }"), "7 }", "SC0311", {"on.twin"});
+  expect_wrong(with_fault("do: kill, on: { twin: 1 }"), "1 }", "SC0311", {"on.twin", "recovery.twins: true"},
+               {"recovery.twins=false"});
   expect_wrong(with_fault("do: kill, on: { stage: 0, replica: 2 }"), "2 }", "SC0311", {"pipeline.replicas = 2"});
   expect_wrong(with_fault("do: link_down, on: { link: [0, 1], replica: 2 }"), "2 }", "SC0311", {"on.replica"});
   expect_fine(killed("when: { event: forward_done, stage: 3, replica: 1, micro_batch: 7, iteration: 40 }"));
