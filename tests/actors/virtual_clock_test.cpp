@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "actors/messages.hpp"
@@ -18,12 +19,14 @@ TEST(VirtualClock, timers_fire_by_their_time_and_those_of_one_time_in_the_order_
   const auto world = make_virtual_world({}, text_disk());
   std::vector<int> seen;
   std::vector<Instant> times;
-  auto ear = world->system().spawn([&](caf::event_based_actor*) -> caf::behavior {
-    return {[&](int n) {
-      seen.push_back(n);
-      times.push_back(world->now());
-    }};
-  });
+  // With an argument: of none CAF makes a reference to nothing.
+  const auto ear_of = [](caf::event_based_actor*, std::function<void(int)> hear) -> caf::behavior {
+    return {[hear = std::move(hear)](int n) { hear(n); }};
+  };
+  const caf::actor ear = world->system().spawn(ear_of, std::function<void(int)>([&](int n) {
+                                                 seen.push_back(n);
+                                                 times.push_back(world->now());
+                                               }));
   const Instant begin = world->now();
   std::vector<std::pair<Duration, int>> expected;
   for (int n = 0; n < 500; ++n) {
