@@ -1,4 +1,4 @@
-// The one place that knows which CAF we build against (0.17.6): doors, behaviours, sending, serialising.
+// The one place that knows which CAF we build against (0.17.6): doors, behaviours, sending.
 //
 // A message hands over what it carries: all that the sender did before it is seen by whoever handles it. CAF's
 // mailboxes see to that with fences inside a library that ThreadSanitizer does not look into, so here the two ends tell
@@ -136,25 +136,8 @@ void tell_from_outside(const To& to, Message&& message, std::chrono::nanoseconds
   }
 }
 
-/// True for messages that have a wire form; false for those that carry handles and stay within a process.
+/// True for messages that CAF could serialise; false for those that carry handles.
 template <class Message>
 inline constexpr bool has_wire_form = !caf::is_allowed_unsafe_message_type<Message>::value;
-
-template <class Message>
-std::vector<char> to_bytes(caf::actor_system& system, Message& message) {
-  std::vector<char> bytes;
-  bytes.reserve(128);  // most messages fit
-  caf::binary_serializer sink{system, bytes};
-  if (auto error = sink(message)) throw std::runtime_error("cannot serialise a message: " + caf::to_string(error));
-  return bytes;
-}
-
-template <class Message>
-Message from_bytes(caf::actor_system& system, const std::vector<char>& bytes) {
-  Message message;
-  caf::binary_deserializer source{system, bytes};
-  if (auto error = source(message)) throw std::runtime_error("cannot read a message: " + caf::to_string(error));
-  return message;
-}
 
 }  // namespace stagecraft

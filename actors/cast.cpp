@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "actors/checkpointer.hpp"
+#include "actors/cluster/stand_in.hpp"
 #include "actors/coordinator.hpp"
 #include "actors/faults/planted.hpp"
 #include "actors/injector.hpp"
-#include "actors/link.hpp"
 #include "actors/loader.hpp"
 #include "actors/monitor.hpp"
 #include "actors/planner.hpp"
@@ -34,16 +34,30 @@ std::vector<Watched> Cast::all() const {
   return all_;
 }
 
+Cast::Cast(JobRef job, NodeActor node, std::optional<NodePart> part, std::shared_ptr<const LoadedCheckpoint> start)
+    : job_(std::move(job)),
+      node_(std::move(node)),
+      part_(std::move(part)),
+      start_(std::move(start)),
+      homes_(job_->topology),
+      spares_(job_->topology.spares()) {}
+
 StageActor Cast::new_stage(Place p, Topology::Seat seat) {
-  const Member who{Member::Role::stage, p};
-  return add(spawn_stage(job_, p, job_->topology.nodes[seat.node].devices[seat.device]), to_text(who), p, who);
+  return add_or_stand_in<StageActor>(
+      ActorName::at(ActorName::Role::stage, p),
+      [&] { return spawn_stage(job_, p, job_->topology.nodes[seat.node].devices[seat.device]); }, p,
+      Member{Member::Role::stage, p});
 }
 
 Topology::Seat Cast::next_seat(Place p) {
   const auto big_enough = std::find_if(spares_.begin(), spares_.end(), [&](Topology::Seat s) {
+    if (part_ && s.node != part_->index) return false;
     return job_->topology.nodes[s.node].devices[s.device].memory >= job_->topology.device(p).memory;
   });
-  if (big_enough == spares_.end()) return job_->topology.seat(p);
+  if (big_enough == spares_.end()) {
+    const Topology::Seat own = job_->topology.seat(p);
+    return part_ && own.node != part_->index ? Topology::Seat{part_->index, 0} : own;
+  }
   const Topology::Seat seat = *big_enough;
   spares_.erase(big_enough);
   if (FaultBoard* faults = job_->world.faults()) faults->moved(p);
@@ -57,59 +71,113 @@ Topology::Seat Cast::next_seat(Place p) {
 }
 
 TwinActor Cast::new_twin(Place p) {
-  const Member who{Member::Role::twin, p};
-  return add(spawn_twin(job_, p), to_text(who), {}, who);
+  return add_or_stand_in<TwinActor>(
+      ActorName::at(ActorName::Role::twin, p), [&] { return spawn_twin(job_, p); }, {}, Member{Member::Role::twin, p});
+}
+
+// Someone of this name who lives here, or a stand-in.
+template <class Actor, class Spawn>
+Actor Cast::add_or_stand_in(const ActorName& who, Spawn spawn, std::optional<Place> place,
+                            std::optional<Member> member) {
+  if (!is_here(who))
+    return add(spawn_stand_in<Actor>(job_->world.system(), part_->gate, who), "the stand-in of " + to_text(who));
+  Actor actor = add(spawn(), to_text(who), place, member);
+  hosted_.insert(who);
+  if (part_) tell_from_outside(part_->gate, Hosted{who, doorway_of(actor)});
+  return actor;
+}
+
+ReducerActor Cast::new_reducer(Place p) {
+  return add_or_stand_in<ReducerActor>(
+      ActorName::at(ActorName::Role::reducer, p), [&] { return spawn_reducer(job_, p); }, p);
+}
+
+namespace {
+
+ActorName name_of_end(std::uint32_t boundary, ReplicaId replica, LinkSide side) {
+  using Role = ActorName::Role;
+  return ActorName::end(side == LinkSide::lower ? Role::lower_end : Role::upper_end, boundary, replica);
+}
+
+}  // namespace
+
+LinkActor Cast::new_link(std::uint32_t boundary, ReplicaId replica, LinkSide side) {
+  const Place place{job_->stage_of({side == LinkSide::lower ? boundary : boundary + 1}), replica};
+  return add_or_stand_in<LinkActor>(
+      name_of_end(boundary, replica, side), [&] { return spawn_link(job_, recorder_, boundary, replica, side); },
+      place);
 }
 
 void Cast::spawn_all() {
-  recorder_ = add(spawn_recorder(job_, node_), "the recorder");
-  monitor_ = add(spawn_monitor(job_, node_), "the monitor");
+  using Role = ActorName::Role;
+  if (part_) {
+    tell_from_outside(part_->gate, Served{node_});
+    tell_from_outside(part_->gate, Hosted{ActorName::node(part_->index), doorway_of(node_)});
+  }
+  for (std::uint32_t n = 0; part_ && n < job_->topology.nodes.size(); ++n)
+    if (n != part_->index) nodes_[n] = add_or_stand_in<NodeActor>(ActorName::node(n), [this] { return node_; });
+  recorder_ =
+      add_or_stand_in<RecorderActor>(ActorName::of(Role::recorder), [&] { return spawn_recorder(job_, node_); });
+  monitor_ = add_or_stand_in<MonitorActor>(ActorName::of(Role::monitor), [&] { return spawn_monitor(job_, node_); });
   for (std::uint32_t r = 0; r < job_->topology.pipeline.replicas; ++r) {
     stages_.emplace_back();
     reducers_.emplace_back();
     for (std::uint32_t s = 0; s < job_->topology.pipeline.stages; ++s) {
       const Place p{{s}, {r}};
       stages_[r].push_back(new_stage(p, job_->topology.seat(p)));
-      reducers_[r].push_back(
-          add(spawn_reducer(job_, p), fmt::format("the reducer of stage {} of replica {}", s, r), p));
+      reducers_[r].push_back(new_reducer(p));
       if (job_->topology.recovery.twins) twins_[p] = new_twin(p);
     }
     for (std::uint32_t b = 0; b + 1 < job_->total_chunks(); ++b)
       for (const LinkSide side : {LinkSide::lower, LinkSide::upper})
-        links_[{ReplicaId{r}, b}][static_cast<std::size_t>(side)] =
-            add(spawn_link(job_, recorder_, b, ReplicaId{r}, side), fmt::format("a link end at boundary {}", b),
-                Place{job_->stage_of({side == LinkSide::lower ? b : b + 1}), {r}});
+        links_[{ReplicaId{r}, b}][static_cast<std::size_t>(side)] = new_link(b, ReplicaId{r}, side);
   }
+  spawn_leaders();
+}
+
+// Those of whom a job has one, on its first node.
+void Cast::spawn_leaders() {
+  using Role = ActorName::Role;
   std::vector<StageActor> stages;
   std::vector<TwinActor> twins;
   for (const Place p : job_->places()) {
     stages.push_back(stage_at(p));
     if (!twins_.empty()) twins.push_back(twins_.at(p));
   }
-  loader_ = add(spawn_loader(job_, stages_), "the loader");
-  if (job_->checkpoint) checkpointer_ = add(spawn_checkpointer(job_, recorder_), "the checkpointer");
-  if (job_->plan.replans) planner_ = add(spawn_planner(job_, recorder_), "the planner");
-  coordinator_ =
-      add(spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, stages, twins}), "the coordinator");
-  if (checkpointer_) tell_from_outside(checkpointer_, CheckpointerWiring{coordinator_, stages});
+  loader_ = add_or_stand_in<LoaderActor>(ActorName::of(Role::loader), [&] { return spawn_loader(job_, stages_); });
+  if (job_->checkpoint)
+    checkpointer_ = add_or_stand_in<CheckpointerActor>(ActorName::of(Role::checkpointer),
+                                                       [&] { return spawn_checkpointer(job_, recorder_); });
+  const ActorName coordinator = ActorName::of(Role::coordinator);
+  if (job_->plan.replans && is_here(coordinator)) planner_ = add(spawn_planner(job_, recorder_), "the planner");
+  coordinator_ = add_or_stand_in<CoordinatorActor>(coordinator, [&] {
+    const auto hands_out = part_ ? std::exchange(start_, nullptr) : nullptr;
+    return spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, stages, twins, hands_out});
+  });
+  if (checkpointer_ && is_here(coordinator))
+    tell_from_outside(checkpointer_, CheckpointerWiring{coordinator_, stages});
   if (job_->world.faults()) injector_ = add(spawn_injector(job_, node_, recorder_), "the injector");
 }
 
-void Cast::wire_all(const std::shared_ptr<const LoadedCheckpoint>& start) {
+void Cast::wire_all() {
+  using Role = ActorName::Role;
+  const std::shared_ptr<const LoadedCheckpoint> start = std::exchange(start_, nullptr);
   if (planner_) {
     tell_from_outside(monitor_, MonitorWiring{planner_});
     tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
   }
   wire_links();
   for (const Place p : job_->places()) {
-    tell_from_outside(reducers_[p.replica.value][p.stage.value], wiring_of_reducer(p));
-    if (!twins_.empty()) {
+    if (is_here(ActorName::at(Role::reducer, p)))
+      tell_from_outside(reducers_[p.replica.value][p.stage.value], wiring_of_reducer(p));
+    if (!twins_.empty() && is_here(ActorName::at(Role::twin, p))) {
       TwinWiring twin = wiring_of_twin(p);
       twin.start = start;
       tell_from_outside(twins_.at(p), std::move(twin));
     }
   }
   for (const Place p : job_->places()) {
+    if (!is_here(ActorName::at(Role::stage, p))) continue;
     StageWiring stage = wiring_of_stage(p);
     stage.start = start;
     tell_from_outside(stage_at(p), std::move(stage));
@@ -117,11 +185,16 @@ void Cast::wire_all(const std::shared_ptr<const LoadedCheckpoint>& start) {
 }
 
 void Cast::wire_links() const {
-  for (const auto& [id, ends] : links_) {
-    const auto& stages = stages_[id.first.value];
-    tell_from_outside(ends[0], LinkWiring{stages[job_->stage_of({id.second}).value], ends[1]});
-    tell_from_outside(ends[1], LinkWiring{stages[job_->stage_of({id.second + 1}).value], ends[0]});
-  }
+  for (const auto& [id, ends] : links_)
+    for (const LinkSide side : {LinkSide::lower, LinkSide::upper})
+      if (is_here(name_of_end(id.second, id.first, side))) wire_link(id.second, id.first, side);
+}
+
+void Cast::wire_link(std::uint32_t boundary, ReplicaId replica, LinkSide side) const {
+  const auto& ends = links_.at({replica, boundary});
+  const auto own = static_cast<std::size_t>(side);
+  const StageId stage = job_->stage_of({side == LinkSide::lower ? boundary : boundary + 1});
+  tell_from_outside(ends[own], LinkWiring{stages_[replica.value][stage.value], ends[1 - own]});
 }
 
 ReducerWiring Cast::wiring_of_reducer(Place p) const {
@@ -155,16 +228,29 @@ StageWiring Cast::wiring_of_stage(Place p) const {
   return wiring;
 }
 
+std::optional<NodeActor> Cast::node_of(const Member& who) const {
+  if (!part_ || homes_.of(who) == part_->index) return std::nullopt;
+  return nodes_.at(homes_.of(who));
+}
+
+std::vector<Member> Cast::abandon(std::uint32_t node) {
+  std::vector<Member> lost = homes_.abandon(node);
+  tell_from_outside(part_->gate, Rehomed{homes_.moved()});
+  return lost;
+}
+
 caf::actor Cast::handle_of(const Member& who) const {
   if (who.role == Member::Role::stage) return caf::actor_cast<caf::actor>(stage_at(who.place));
   const auto it = twins_.find(who.place);
   return it == twins_.end() ? caf::actor{} : caf::actor_cast<caf::actor>(it->second);
 }
 
-Watched Cast::replace(const Member& who) {
+std::vector<Watched> Cast::replace(const Member& who) {
+  const std::size_t before = all().size();
   caf::anon_send_exit(handle_of(who), caf::exit_reason::kill);
   if (who.role == Member::Role::stage) {
     stage_at(who.place) = new_stage(who.place, next_seat(who.place));
+    bring_helpers(who.place);
     StageWiring wiring = wiring_of_stage(who.place);
     wiring.rebuilt = true;
     tell_from_outside(stage_at(who.place), std::move(wiring));
@@ -176,7 +262,22 @@ Watched Cast::replace(const Member& who) {
     tell_from_outside(twins_.at(who.place), std::move(wiring));
     tell_of(NewTwin{who.place, twins_.at(who.place)});
   }
-  return all().back();
+  const std::vector<Watched> everyone = all();
+  return {everyone.begin() + static_cast<std::ptrdiff_t>(before), everyone.end()};
+}
+
+// A stage that comes from another node comes without those who worked for it there.
+void Cast::bring_helpers(Place p) {
+  if (hosted_.contains(ActorName::at(ActorName::Role::reducer, p))) return;
+  reducers_[p.replica.value][p.stage.value] = new_reducer(p);
+  tell_from_outside(reducers_[p.replica.value][p.stage.value], wiring_of_reducer(p));
+  for (auto& [id, ends] : links_)
+    for (const LinkSide side : {LinkSide::lower, LinkSide::upper}) {
+      const StageId owner = job_->stage_of({side == LinkSide::lower ? id.second : id.second + 1});
+      if (id.first != p.replica || owner != p.stage) continue;
+      ends[static_cast<std::size_t>(side)] = new_link(id.second, id.first, side);
+      wire_link(id.second, id.first, side);
+    }
 }
 
 void Cast::tell_of(const NewStage& x) const {

@@ -1,5 +1,5 @@
 // Everyone who works for one job on this node: spawns them, wires them, and puts others in the place of those who are
-// lost.
+// lost. For those who live on other nodes there are stand-ins.
 //
 // Who knocks: whoever starts a job, then the node actor alone; `all` and `add` may be called by any thread. What it
 // never does: watch, or decide that somebody is lost.
@@ -9,12 +9,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "actors/cluster/gate.hpp"
 #include "actors/doors.hpp"
 #include "actors/job.hpp"
+#include "actors/link.hpp"
 
 namespace stagecraft {
 
@@ -24,42 +27,74 @@ struct Watched {
   std::optional<Member> member;  ///< none: its death is a bug
 };
 
+/// Which node of several this is, and the gate to the others.
+struct NodePart {
+  std::uint32_t index = 0;
+  GateActor gate;
+};
+
 class Cast {
  public:
-  Cast(JobRef job, NodeActor node) : job_(std::move(job)), node_(std::move(node)), spares_(job_->topology.spares()) {}
+  /// Without a `part` everyone lives here. `start`: what to continue; of several nodes only the first has it, and its
+  /// coordinator sends it to the others.
+  Cast(JobRef job, NodeActor node, std::optional<NodePart> part = {},
+       std::shared_ptr<const LoadedCheckpoint> start = nullptr);
 
   void spawn_all();
-  /// The first message of everyone's life. The job starts with it, from `start` where there is one.
-  void wire_all(const std::shared_ptr<const LoadedCheckpoint>& start);
+  /// The first message of everyone's life. The job starts with it.
+  void wire_all();
   /// Spawns another one, with no state yet, and tells everyone who talks to it. The old one is ended. A stage goes to a
   /// device that nobody has, as its own may be what failed; where there is none, to its own.
-  Watched replace(const Member& who);
+  /// Everyone who was spawned for that: of a stage that comes from another node also those who work for it alone.
+  std::vector<Watched> replace(const Member& who);
+  /// A node is gone: finds other homes for who lived there, and tells all nodes. Who they were.
+  std::vector<Member> abandon(std::uint32_t node);
+  void adopt(const Rehomed& x) { homes_.adopt(x.homes); }
+  /// The node on which a member lives; none: this one.
+  std::optional<NodeActor> node_of(const Member& who) const;
+  const std::string& name_of(std::uint32_t node) const { return job_->topology.nodes[node].name; }
+  /// The first node of the job, or its stand-in.
+  const NodeActor& first_node() const { return part_ && part_->index > 0 ? nodes_.at(0) : node_; }
 
   caf::actor handle_of(const Member& who) const;
   /// Everyone so far, the replaced ones too.
   std::vector<Watched> all() const;
 
+  const std::optional<NodePart>& part() const { return part_; }
   const MonitorActor& monitor() const { return monitor_; }
   const RecorderActor& recorder() const { return recorder_; }
   const CoordinatorActor& coordinator() const { return coordinator_; }
 
  private:
+  bool is_here(const ActorName& who) const { return !part_ || homes_.of(who) == part_->index; }
+  template <class Actor, class Spawn>
+  Actor add_or_stand_in(const ActorName& who, Spawn spawn, std::optional<Place> place = {},
+                        std::optional<Member> member = {});
+  void spawn_leaders();
   template <class Actor>
   Actor add(Actor actor, std::string name, std::optional<Place> place = {}, std::optional<Member> member = {});
   StageActor& stage_at(Place p) { return stages_[p.replica.value][p.stage.value]; }
   const StageActor& stage_at(Place p) const { return stages_[p.replica.value][p.stage.value]; }
   StageActor new_stage(Place p, Topology::Seat seat);
   Topology::Seat next_seat(Place p);
+  ReducerActor new_reducer(Place p);
+  LinkActor new_link(std::uint32_t boundary, ReplicaId replica, LinkSide side);
+  void bring_helpers(Place p);
   TwinActor new_twin(Place p);
   StageWiring wiring_of_stage(Place p) const;
   TwinWiring wiring_of_twin(Place p) const;
   ReducerWiring wiring_of_reducer(Place p) const;
   void wire_links() const;
+  void wire_link(std::uint32_t boundary, ReplicaId replica, LinkSide side) const;
   void tell_of(const NewStage& x) const;
   void tell_of(const NewTwin& x) const;
 
   JobRef job_;
   NodeActor node_;
+  std::optional<NodePart> part_;
+  std::shared_ptr<const LoadedCheckpoint> start_;  // until everyone has it
+  Homes homes_;
+  std::map<std::uint32_t, NodeActor> nodes_;  // the stand-ins of the others
   MonitorActor monitor_;
   RecorderActor recorder_;
   std::vector<std::vector<StageActor>> stages_;                                    // [replica][stage]
@@ -72,6 +107,7 @@ class Cast {
   CoordinatorActor coordinator_;
   InjectorActor injector_;              // none: a world that works
   std::vector<Topology::Seat> spares_;  // devices that nobody has
+  std::set<ActorName> hosted_;          // who lives here
   mutable std::mutex mutex_;
   std::vector<Watched> all_;
 };

@@ -95,7 +95,8 @@ CoordinatorActor::behavior_type coordinator_behavior(CoordinatorActor::stateful_
   s.wiring = std::move(wiring);
   std::optional<CoordinatorMachine::Checkpoints> checkpoints;
   if (s.job->checkpoint) checkpoints = CoordinatorMachine::Checkpoints{s.job->checkpoint->every};
-  s.machine.emplace(s.job->topology, s.job->places(), s.job->world.now(), checkpoints, s.job->start);
+  s.machine.emplace(s.job->topology, s.job->places(), s.job->world.now(), checkpoints, s.job->start,
+                    std::exchange(s.wiring.start, nullptr));
   s.arm();
   return behavior_of(CoordinatorActor{}, s);
 }

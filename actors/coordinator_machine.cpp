@@ -30,7 +30,8 @@ std::string name_of(Place place) {
 }  // namespace
 
 CoordinatorMachine::CoordinatorMachine(const Topology& topology, std::vector<Place> places, Instant now,
-                                       std::optional<Checkpoints> checkpoints, StartPoint start)
+                                       std::optional<Checkpoints> checkpoints, StartPoint start,
+                                       std::shared_ptr<const LoadedCheckpoint> handed_out)
     : topology_(topology),
       places_(std::move(places)),
       key_{Epoch{1}, Iteration{start.iteration + 1}},
@@ -39,7 +40,9 @@ CoordinatorMachine::CoordinatorMachine(const Topology& topology, std::vector<Pla
       tokens_(start.tokens),
       checkpoints_(checkpoints),
       deadline_(now + topology.timeouts.stage),
-      probe_at_(now + topology.timeouts.operation) {}
+      probe_at_(now + topology.timeouts.operation) {
+  if (handed_out) restart_ = CheckpointFound{key_, std::move(handed_out), {}};
+}
 
 std::vector<CoordinatorEffect> CoordinatorMachine::step(const CoordinatorEvent& event, Instant now) {
   std::vector<CoordinatorEffect> effects;
@@ -60,6 +63,7 @@ void CoordinatorMachine::on(const Joined& x, Instant now, Effects& effects) {
 void CoordinatorMachine::maybe_open_first(Instant now, Effects& effects) {
   if (phase_ != Phase::joining || joined_.size() < places_.size() || !recovery_.complete()) return;
   if (recovery_.needs_checkpoint()) return resume(now, effects);
+  if (restart_) effects.emplace_back(Restore{key_, restart_->checkpoint});
   open_at(Decision{}, now, now, false, effects);
 }
 
@@ -93,7 +97,7 @@ void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, bo
     saving_[key_] = now;
     effects.emplace_back(Checkpoint{{key_, key_.iteration.value - 1, steps_, tokens_}});
   }
-  effects.emplace_back(Broadcast{Open{key_, decision, last, save, due, again && restart_}});
+  effects.emplace_back(Broadcast{Open{key_, decision, last, save, due, restart_.has_value()}});
 }
 
 // One at a time, but the last: whoever comes while another is being written waits for the next commit.

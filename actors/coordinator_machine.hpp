@@ -66,9 +66,11 @@ class CoordinatorMachine {
   struct Checkpoints {
     std::uint32_t every = 0;
   };
-  /// `places`: every stage actor of the job. Without `checkpoints` none is kept.
+  /// `places`: every stage actor of the job. Without `checkpoints` none is kept. `handed_out`: the state of `start`,
+  /// where it goes to everyone with the first Open.
   CoordinatorMachine(const Topology& topology, std::vector<Place> places, Instant now,
-                     std::optional<Checkpoints> checkpoints = {}, StartPoint start = {});
+                     std::optional<Checkpoints> checkpoints = {}, StartPoint start = {},
+                     std::shared_ptr<const LoadedCheckpoint> handed_out = nullptr);
 
   std::vector<CoordinatorEffect> step(const CoordinatorEvent& event, Instant now);
   /// When the machine wants its next Tick at the latest; empty once the job has ended.

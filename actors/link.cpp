@@ -129,17 +129,17 @@ struct LinkState {
       if (job->world.is_virtual()) x.due = job->world.now();
       LinkHeader header{ParcelKind::tensor,     x.key, x.to, x.direction, x.micro_batch, x.packing->starts,
                         job->event_time(x.due), {}};
-      channel->send({to_bytes(job->world.system(), header), std::move(x.value), x.due});
+      channel->send({to_bytes(header), std::move(x.value), x.due});
     }
   }
   // Needs no slot and no place on the wire.
   void on(const Announcement& x) {
     if (!fresh(x.key)) return;
     LinkHeader header{ParcelKind::announcement, x.key, x.to, x.direction, x.micro_batch, {}, {}, x.after};
-    channel->tell({to_bytes(job->world.system(), header), {}, job->event_time(x.due)});
+    channel->tell({to_bytes(header), {}, job->event_time(x.due)});
   }
   void on(ParcelMessage&& x) {
-    auto header = from_bytes<LinkHeader>(job->world.system(), x.parcel.header);
+    auto header = from_bytes<LinkHeader>(x.parcel.header);
     if (header.kind == ParcelKind::announcement) {
       const Announcement told{header.key,         header.to,    header.direction,
                               header.micro_batch, header.after, job->event_time(x.parcel.due)};

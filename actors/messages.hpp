@@ -230,6 +230,19 @@ struct Restore {
   Key key;
   std::shared_ptr<const LoadedCheckpoint> from;  ///< none: the first parameters
 };
+/// node -> the first node: somebody here met a broken invariant.
+struct NodeFailed {
+  std::string why;
+};
+/// gate -> node: that node's process is gone.
+struct NodeGone {
+  std::uint32_t node = 0;
+  std::string why;
+};
+/// The first node -> its gate -> every gate -> its node: where stages and twins live that have left their first homes.
+struct Rehomed {
+  std::map<Member, std::uint32_t> homes;
+};
 struct KillOrder {  ///< injector -> node
   Member who;
 };
@@ -397,6 +410,9 @@ STAGECRAFT_WIRE(Lost, x.who, x.why)
 STAGECRAFT_WIRE(Replace, x.who)
 STAGECRAFT_WIRE(Replaced, x.who)
 STAGECRAFT_WIRE(FindCheckpoint, x.key)
+STAGECRAFT_WIRE(NodeFailed, x.why)
+STAGECRAFT_WIRE(NodeGone, x.node, x.why)
+STAGECRAFT_WIRE(Rehomed, x.homes)
 STAGECRAFT_WIRE(KillOrder, x.who)
 STAGECRAFT_WIRE(GiveUp, x.why)
 STAGECRAFT_WIRE(IterationReport, x.iteration, x.loss, x.gradient_norm, x.clip, x.learning_rate, x.tokens, x.skipped,

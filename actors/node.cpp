@@ -67,11 +67,27 @@ struct NodeState {
   }
   void on(const Replace& x) {
     if (ending) return;
+    Replaced here;
     for (const Member& who : x.who) {
+      if (const auto node = cast->node_of(who)) {
+        tell(self, *node, Replace{{who}});
+        continue;
+      }
       watched.erase(cast->handle_of(who).address());  // whatever it does from now on, it is not missed
-      watch(cast->replace(who));
+      for (const Watched& w : cast->replace(who)) watch(w);
+      here.who.push_back(who);
     }
-    tell(self, cast->coordinator(), Replaced{x.who});
+    if (!here.who.empty()) tell(self, cast->coordinator(), std::move(here));
+  }
+  // The first node finds other homes for everyone; the others hear of it.
+  void on(const NodeGone& x) {
+    if (ending || cast->first_node() != self) return;
+    const std::string why = fmt::format("node '{}': {}", cast->name_of(x.node), x.why);
+    for (const Member& who : cast->abandon(x.node)) tell(self, cast->coordinator(), Lost{who, why});
+  }
+  void on(const Rehomed& x) { cast->adopt(x); }
+  void on(const NodeFailed& x) {
+    if (!ending) on(JobEnded{Ending::bug, x.why});
   }
   // Nobody leaves before the end. A stage or a twin that was killed is replaced; anyone else has met a broken
   // invariant.
@@ -83,6 +99,7 @@ struct NodeState {
     const bool killed = down.reason == caf::exit_reason::kill || down.reason == caf::exit_reason::user_shutdown;
     if (who.member && killed) return tell(self, cast->coordinator(), Lost{*who.member, why(down.reason)});
     const std::string reason = fmt::format("{} ended: {}", who.name, caf::to_string(down.reason));
+    if (cast->first_node() != self) return tell(self, cast->first_node(), NodeFailed{reason});
     const caf::actor_addr gone = who.actor.address();
     if (gone == cast->monitor().address() || gone == cast->recorder().address()) {  // they can't give their last words
       ending = Outbox::Ended{{Ending::bug, reason}, {}, {}};
@@ -105,14 +122,14 @@ NodeActor::behavior_type node_behavior(NodeActor::stateful_pointer<NodeState> se
 
 }  // namespace
 
-NodeHandles spawn_node(const JobRef& job, std::shared_ptr<Outbox> outbox,
-                       const std::shared_ptr<const LoadedCheckpoint>& start) {
+NodeHandles spawn_node(const JobRef& job, std::shared_ptr<Outbox> outbox, std::optional<NodePart> part,
+                       std::shared_ptr<const LoadedCheckpoint> start) {
   NodeHandles handles;
   handles.node = job->world.system().spawn(node_behavior, std::move(outbox));
-  handles.cast = std::make_shared<Cast>(job, handles.node);
+  handles.cast = std::make_shared<Cast>(job, handles.node, std::move(part), std::move(start));
   handles.cast->spawn_all();
   tell_from_outside(handles.node, NodeWiring{handles.cast});
-  handles.cast->wire_all(start);
+  handles.cast->wire_all();
   return handles;
 }
 

@@ -41,8 +41,9 @@ struct NodeHandles {
   std::shared_ptr<Cast> cast;
 };
 
-/// Spawns all actors of a job and starts it, from `start` where there is one. `outbox` outlives them.
-NodeHandles spawn_node(const JobRef& job, std::shared_ptr<Outbox> outbox,
-                       const std::shared_ptr<const LoadedCheckpoint>& start = nullptr);
+/// Spawns all actors of a job that live on this node, and starts them. `outbox` outlives them. `part` and `start` as in
+/// Cast.
+NodeHandles spawn_node(const JobRef& job, std::shared_ptr<Outbox> outbox, std::optional<NodePart> part = {},
+                       std::shared_ptr<const LoadedCheckpoint> start = nullptr);
 
 }  // namespace stagecraft

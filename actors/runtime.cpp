@@ -1,6 +1,7 @@
 #include "actors/runtime.hpp"
 
-#include "actors/node.hpp"
+#include "actors/cluster/cluster.hpp"
+#include "actors/company.hpp"
 #include "actors/run_digest.hpp"
 #include "model/checkpoint/set_aside.hpp"
 #include "model/corpus.hpp"
@@ -100,20 +101,6 @@ void log_start(const Job& job, const RunOptions& options, const RecorderActor& r
     note(fmt::format("continues {} after iteration {}", options.resume_from, job.start.iteration));
 }
 
-// Every actor gets an exit, the node first, so that nobody is missed by it. True when all are gone.
-bool end_all(World& world, const NodeHandles& handles, Duration patience) {
-  caf::anon_send_exit(handles.node, caf::exit_reason::kill);
-  const Instant deadline = world.now() + patience;
-  std::size_t told = 0;  // the node may still have replaced somebody before it went
-  const auto gone = [&] {
-    const std::vector<Watched> all = handles.cast->all();
-    for (; told < all.size(); ++told) caf::anon_send_exit(all[told].actor, caf::exit_reason::kill);
-    return world.system().registry().running() == 0;
-  };
-  world.drive([&] { return gone() || (!world.is_virtual() && world.now() > deadline); });
-  return gone();
-}
-
 void fill_memory(const Job& job, const std::vector<StageState>& states, RunResult& result) {
   for (const StageState& s : states) {
     const Place p = s.place;
@@ -164,24 +151,45 @@ JobIdentity identity_of(const Topology& topology, const std::string& corpus_sha2
           topology.training.kernels};
 }
 
+namespace {
+
+// In several processes the others come first: nobody is spawned before all are there.
+Company spawn_company(const Start& start, const std::shared_ptr<Outbox>& outbox, const RunOptions& options) {
+  const JobRef& job = start.job;
+  if (!options.cluster) return (options.apart ? spawn_apart : spawn_together)(job, outbox, start.checkpoint);
+  Cluster& cluster = *options.cluster;
+  cluster.gather(options.start_up);
+  cluster.begin({{}, job->start, job->checkpoint.has_value(), start.checkpoint != nullptr});
+  return {{spawn_node(job, outbox, cluster.part(), start.checkpoint)}, {}};
+}
+
+void say_lost(Cluster& cluster, const RunOptions& options) {
+  for (const std::string& text : cluster.newly_lost()) options.start_up.say(text);
+}
+
+}  // namespace
+
 RunResult run_job(World& world, const Topology& topology, const RunOptions& options) {
   Start start = prepare(world, topology, options);
-  const JobRef job = std::move(start.job);
+  const JobRef job = start.job;
   const auto outbox = std::make_shared<Outbox>([&world] { world.news(); });
   RunResult result;
   result.resumed_from = options.resume_from;
   result.start_iteration = job->start.iteration;
   result.set_aside = std::move(start.set_aside);
   const Instant begin = world.now();
-  const NodeHandles handles = spawn_node(job, outbox, std::move(start.checkpoint));
-  log_start(*job, options, handles.cast->recorder());
-  if (options.started) options.started(handles);
+  const Company company = spawn_company(start, outbox, options);
+  start.checkpoint.reset();
+  const Cast& cast = company.cast();
+  log_start(*job, options, cast.recorder());
+  if (options.started) options.started(company.nodes);
 
   std::optional<Outbox::Ended> end;
   bool stopping = false, given_up = false, alive = false;
   const auto clean_up = [&] {
     if (FaultBoard* faults = world.faults()) faults->close();
-    const bool gone = end_all(world, handles, topology.timeouts.node);
+    if (options.cluster) options.cluster->finish({result.ending, result.reason});
+    const bool gone = end_all(world, company, options.cluster ? 1 : 0, topology.timeouts.node);
     STAGECRAFT_ASSERT(gone, "{} actors are left after the end", world.system().registry().running());
     world.close_streams();
   };
@@ -193,13 +201,14 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
       }
       if (!stopping && options.stop_asked && options.stop_asked()) {
         stopping = true;
-        tell_from_outside(handles.cast->coordinator(), Stop{});
+        tell_from_outside(cast.coordinator(), Stop{});
       }
       if (!given_up && options.deadline && world.now() - begin >= *options.deadline) {
         given_up = true;
-        tell_from_outside(handles.cast->coordinator(),
+        tell_from_outside(cast.coordinator(),
                           GiveUp{fmt::format("the run did not end within {}", format(*options.deadline))});
       }
+      if (options.cluster) say_lost(*options.cluster, options);
       if (!end) end = outbox->take_end();
       return end.has_value();
     });
@@ -208,6 +217,7 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
     throw;
   }
   result.elapsed = world.now() - begin;
+  if (end) result.ending = end->job.ending, result.reason = end->job.reason;
   clean_up();
   result.shutdown = world.now() - begin - result.elapsed;
   if (!alive || !end) {

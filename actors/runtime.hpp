@@ -15,6 +15,7 @@
 
 namespace stagecraft {
 
+class Cluster;
 struct NodeHandles;
 
 struct RunOptions {
@@ -28,10 +29,20 @@ struct RunOptions {
   std::function<bool()> stop_asked;                          ///< asked often; true: finish the iteration and end
   std::optional<Duration> deadline;  ///< of the world's clock; a run that takes longer says who waits for whom
   /// Called once everyone is there, on the driving thread: for whoever injects faults. Nobody keeps the handles.
-  std::function<void(const NodeHandles&)> started;
+  std::function<void(const std::vector<NodeHandles>&)> started;
   /// The same job with other costs, for which the plan is made instead: what the planner believes, where the topology
   /// is what devices and links do. Not null: outlives the start of the run.
   const Topology* planned_for = nullptr;
+  /// This process is the first node of several: the others come, run their parts and end with it. Not null: outlives the
+  /// run.
+  Cluster* cluster = nullptr;
+  /// While the others come, on this thread: why to give up, if so; and what people should know.
+  struct StartUp {
+    std::function<std::optional<std::string>()> ends = [] { return std::nullopt; };
+    std::function<void(const std::string&)> say = [](const std::string&) {};
+  } start_up;
+  /// Each node of the file gets a cast of its own, and what passes between two of them its wire form.
+  bool apart = false;
   CapsRule caps_rule = CapsRule::reserve;  ///< negative control of the caps
 };
 

@@ -129,7 +129,10 @@ std::string describe(const Topology& t) {
   out +=
       fmt::format("timeouts:\n  operation: {}\n  iteration: {}\n  stage: {}\n  node: {}\n", exact(t.timeouts.operation),
                   exact(t.timeouts.iteration), exact(t.timeouts.stage), exact(t.timeouts.node));
-  out += fmt::format("recovery: {{ twins: {}, attempts: {} }}\n", t.recovery.twins, t.recovery.attempts);
+  out += fmt::format("recovery: {{ twins: {}, attempts: {}, detect_after: {} }}\n", t.recovery.twins,
+                     t.recovery.attempts, exact(t.recovery.detect_after));
+  if (!t.security.certificates.empty())
+    out += fmt::format("security:\n  certificates: {}\n", in_quotes(t.security.certificates));
   out += fmt::format("checkpoint:\n  dir: {}\n  every: {}\n  keep: {}\n", in_quotes(t.checkpoint.dir),
                      t.checkpoint.every, t.checkpoint.keep);
   return out + fmt::format("output:\n  dir: {}\n", in_quotes(t.output.dir));

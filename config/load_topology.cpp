@@ -12,7 +12,7 @@ namespace {
 void read_all(Section& root, TopologyDraft& draft, Report& report) {
   // Asked for in the order of the reference, so that messages list them so.
   for (const char* key : {"job", "model", "data", "training", "pipeline", "nodes", "links", "timeouts", "recovery",
-                          "checkpoint", "output"}) {
+                          "security", "checkpoint", "output"}) {
     root.value(key);
   }
   read_nodes(root, draft, report);
@@ -24,6 +24,7 @@ void read_all(Section& root, TopologyDraft& draft, Report& report) {
   read_links(root, draft, report);
   read_timeouts(root, draft, report);
   read_recovery(root, draft, report);
+  read_security(root, draft, report);
   read_checkpoint(root, draft, report);
   read_output(root, draft, report);
   root.finish();

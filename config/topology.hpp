@@ -126,6 +126,12 @@ struct TimeoutsSpec {
 struct RecoverySpec {
   bool twins = false;          ///< each stage's state has a copy that follows, on another node if there is one
   std::uint32_t attempts = 2;  ///< how often one iteration may be begun again; 0: a loss ends the run
+  Duration detect_after{};     ///< a process that says nothing for so long is lost
+};
+
+/// How the processes of a job know each other.
+struct SecuritySpec {
+  std::string certificates;  ///< folder with ca.pem, <node>.pem and <node>.key; empty: none, on loopback only
 };
 
 struct CheckpointSpec {
@@ -149,6 +155,7 @@ struct Topology {
   LinksSpec links;
   TimeoutsSpec timeouts;
   RecoverySpec recovery;
+  SecuritySpec security;
   CheckpointSpec checkpoint;
   OutputSpec output;
 

@@ -41,6 +41,7 @@ void read_timeouts(Section& root, TopologyDraft& draft, Report& report);
 void read_checkpoint(Section& root, TopologyDraft& draft, Report& report);
 /// After the nodes: more than one, and there are twins by default.
 void read_recovery(Section& root, TopologyDraft& draft, Report& report);
+void read_security(Section& root, TopologyDraft& draft, Report& report);
 void read_output(Section& root, TopologyDraft& draft, Report& report);
 
 // Checks across sections. Each looks only at values that could be read; they fill in what follows from others.

@@ -70,7 +70,14 @@ void read_recovery(Section& root, TopologyDraft& draft, Report&) {
   RecoverySpec& spec = draft.topology.recovery;
   spec.twins = recovery.boolean("twins", draft.topology.nodes.size() > 1).value;
   spec.attempts = recovery.integer<std::uint32_t>("attempts", 0, 1'000'000, spec.attempts).value;
+  spec.detect_after = recovery.duration("detect_after", {.low = 100ms, .high = 1h}, 1s).value;
   recovery.finish();
+}
+
+void read_security(Section& root, TopologyDraft& draft, Report& report) {
+  Section security = root.section("security", false);
+  draft.topology.security.certificates = read_line(security, "certificates", 4096, "", report).value;
+  security.finish();
 }
 
 void read_output(Section& root, TopologyDraft& draft, Report& report) {

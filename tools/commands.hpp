@@ -38,6 +38,14 @@ struct RunCommandOptions {
   bool resume = false;      ///< continue a checkpoint: `resume_path`, or the newest that is sound
   std::string resume_path;  ///< empty: the newest one
   bool fresh = false;       ///< start anew although there are checkpoints
+  bool processes = false;   ///< each node of the file in a process of its own, on this machine
+};
+
+/// One node of several. The first one runs the job, as `run` does.
+struct NodeOptions {
+  RunCommandOptions run;
+  std::string name;    ///< empty: from the environment of the launcher
+  std::string leader;  ///< where the first node listens; empty: as the file says
 };
 
 struct SimOptions {
@@ -79,6 +87,7 @@ struct ScenarioOptions {
 
 int check_command(const FileOptions& options);
 int run_command(const RunCommandOptions& options);
+int node_command(const NodeOptions& options);
 int sim_command(const SimOptions& options);
 int plan_command(const PlanOptions& options);
 int scenario_check_command(const ScenarioOptions& options);

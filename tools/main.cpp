@@ -95,6 +95,23 @@ void add_plan_verb(CLI::App& app, PlanOptions& options, int& code) {
   plan->callback([&options, &code] { code = plan_command(options); });
 }
 
+void add_node_verb(CLI::App& app, NodeOptions& options, int& code) {
+  CLI::App* node = app.add_subcommand("node", "one node of a job on several machines: what a cluster launcher calls");
+  add_file_options(*node, options.run.file);
+  node->add_flag("--json", options.run.file.json, "the first node ends with one object on one line");
+  node->add_option("--name", options.name, "which node of the file (default: SLURM_NODEID, SLURMD_NODENAME, GROUP_RANK)");
+  node->add_option("--leader", options.leader, "host:port of the first node (default: where the file says it listens)");
+  CLI::Option* resume = node->add_option("--resume", options.run.resume_path,
+                                         "the first node: continue the newest sound checkpoint, or the one at PATH");
+  resume->expected(0, 1)->option_text("[PATH]");
+  node->add_flag("--fresh", options.run.fresh, "the first node: start anew; checkpoints of this job are moved aside")
+      ->excludes(resume);
+  node->callback([&options, &code, resume] {
+    options.run.resume = resume->count() > 0;
+    code = node_command(options);
+  });
+}
+
 // The verbs below `checkpoint`. What they fill in outlives the parsing.
 void add_checkpoint_verbs(CLI::App& app, CheckpointOptions& options, int& code) {
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "list, verify, reshard and export checkpoints");
@@ -187,11 +204,15 @@ int command(int argc, char** argv) {
       run->add_option("--resume", run_options.resume_path, "continue the newest sound checkpoint, or the one at PATH");
   resume->expected(0, 1)->option_text("[PATH]");
   run->add_flag("--fresh", run_options.fresh, "start anew; checkpoints of this job are moved aside")->excludes(resume);
+  run->add_flag("--processes", run_options.processes, "each node of the file in a process of its own");
   run->callback([&] {
     run_options.file = file;
     run_options.resume = resume->count() > 0;
     code = run_command(run_options);
   });
+
+  NodeOptions node_options;
+  add_node_verb(app, node_options, code);
 
   CLI::App* simulate = app.add_subcommand("sim", "the same under the virtual clock, replayable from a seed");
   add_file_options(*simulate, sim.file);

@@ -5,39 +5,25 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
+#include "actors/cluster/cluster.hpp"
 #include "actors/runtime.hpp"
+#include "tools/child_processes.hpp"
 #include "tools/commands.hpp"
+#include "tools/node.hpp"
 #include "tools/open_topology.hpp"
 #include "tools/output.hpp"
 #include "tools/progress.hpp"
 #include "tools/report.hpp"
 #include "tools/resume.hpp"
+#include "tools/stop_signals.hpp"
 #include "transport/real_disk.hpp"
 
 namespace stagecraft::tools {
 
 namespace {
-
-volatile std::sig_atomic_t stop_signals = 0;  // a signal handler has nothing else to write to
-
-// The first signal finishes the iteration; the second leaves at once.
-extern "C" void on_stop_signal(int) {
-  stop_signals = stop_signals + 1;
-  if (stop_signals > 1) _exit(130);
-}
-
-// A signal that was ignored before stays so: that is what `nohup` asks for.
-void catch_signals() {
-  struct sigaction action = {}, before = {};
-  action.sa_handler = on_stop_signal;
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP})
-    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
-}
 
 // Keeps a second run of the job out of its folder of checkpoints for as long as it lives.
 class RunLock {
@@ -77,54 +63,92 @@ std::optional<std::string> make_run_folder(const Topology& topology) {
   return std::nullopt;
 }
 
-}  // namespace
+// The other nodes of the file, as processes of this machine.
+void start_others(const Topology& topology, const RunCommandOptions& options, const Cluster& cluster,
+                  ChildProcesses& children) {
+  for (std::size_t n = 1; n < topology.nodes.size(); ++n) {
+    const std::string& name = topology.nodes[n].name;
+    std::vector<std::string> arguments = {"node",     options.file.file, "--name", name,
+                                          "--leader", to_text(cluster.address())};
+    for (const std::string& set : options.file.set) arguments.insert(arguments.end(), {"--set", set});
+    children.start(name, arguments);
+  }
+}
 
-int run_command(const RunCommandOptions& options) {
-  const auto topology = open_topology(options.file);
-  if (!topology) return bad_input;
-  const auto world = make_real_world(std::max(2U, std::thread::hardware_concurrency()));
-  const RunLock lock(*topology);
+// Runs the job in this process, or as the first node of several.
+int run_here(World& world, const Topology& topology, const RunCommandOptions& options, Cluster* cluster,
+             ChildProcesses* children) {
+  const RunLock lock(topology);
   if (lock.is_taken()) {
     complain(
         "{}: another run of job '{}' holds '{}': wait for it, or give this one another job.name or "
         "checkpoint.dir\n",
-        topology->file, topology->job.name, lock.path());
+        topology.file, topology.job.name, lock.path());
     return bad_input;
   }
   RunOptions run;
-  const auto start = choose_start(world->disk(), *topology, options, run);
+  const auto start = choose_start(world.disk(), topology, options, run);
   if (const auto* code = std::get_if<ExitCode>(&start)) return *code;
-  catch_signals();
-  const auto folder = make_run_folder(*topology);
+  catch_stop_signals();
+  const auto folder = make_run_folder(topology);
   if (!folder) return bad_input;
-  if (!options.file.json) say("{}", describe_job(*topology, plan_job(*topology)));
+  if (!options.file.json) say("{}", describe_job(topology, plan_job(topology)));
   std::fflush(stdout);
 
   run.log_path = *folder + "/events.jsonl";
   run.trace_path = *folder + "/trace.json";
+  run.cluster = cluster;
+  run.start_up = start_up_of(children);
   run.stop_asked = [] {
-    if (stop_signals == 0) return false;
+    if (!stop_is_asked()) return false;
     complain("\nstopping: the iteration is finished and a checkpoint written; once more leaves at once\n");
     return true;
   };
   RunResult result;
   try {
-    Progress progress(topology->job.iterations, std::get<std::uint32_t>(start), topology->emulated());
+    if (children) start_others(topology, options, *cluster, *children);
+    Progress progress(topology.job.iterations, std::get<std::uint32_t>(start), topology.emulated());
     run.on_iteration = [&](const IterationReport& report) { progress.show(report); };
-    result = run_job(*world, *topology, run);
+    result = run_job(world, topology, run);
   } catch (const CannotStart& problem) {
-    complain("{}: {}\n", topology->file, problem.what());
+    complain("{}: {}\n", topology.file, problem.what());
     return bad_input;
   }
-  const std::string record = to_json(*topology, result, topology->job.seed);
-  if (const DiskStatus error = world->disk().write_whole(*folder + "/run.json", record + "\n"))
+  const std::string record = to_json(topology, result, topology.job.seed);
+  if (const DiskStatus error = world.disk().write_whole(*folder + "/run.json", record + "\n"))
     complain("the record of the run is not kept: {}\n", error->text());
   if (options.file.json) {
     say("{}\n", record);
   } else {
-    say("{}", summary(*topology, result, terminal_width()));
+    say("{}", summary(topology, result, terminal_width()));
   }
   return result.log_error.empty() ? exit_code(result) : std::max<int>(fault, exit_code(result));
+}
+
+}  // namespace
+
+int lead_command(const Topology& topology, const RunCommandOptions& options) {
+  const auto network = network_of(topology, 0);
+  if (!network) return bad_input;
+  const auto world = make_real_world(worker_threads(), &*network);
+  try {
+    Cluster cluster(*world, topology, 0);
+    ChildProcesses children;
+    const int code = run_here(*world, topology, options, &cluster, options.processes ? &children : nullptr);
+    children.wait(5);
+    return code;
+  } catch (const CannotStart& problem) {
+    complain("{}: {}\n", topology.file, problem.what());
+    return bad_input;
+  }
+}
+
+int run_command(const RunCommandOptions& options) {
+  const auto topology = open_topology(options.file);
+  if (!topology) return bad_input;
+  if (options.processes && topology->nodes.size() > 1) return lead_command(*topology, options);
+  const auto world = make_real_world(worker_threads());
+  return run_here(*world, *topology, options, nullptr, nullptr);
 }
 
 }  // namespace stagecraft::tools

@@ -1,11 +1,13 @@
 #include <readerwritercircularbuffer.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "actors/cluster/network.hpp"
 #include "actors/world/real_scheduler.hpp"
 #include "actors/world/world.hpp"
 #include "gpu/cpu/threaded_stream.hpp"
@@ -21,11 +23,12 @@ using namespace std::chrono_literals;
 
 // A finite throughput, so that no actor keeps a thread for itself.
 struct RealConfig : caf::actor_system_config {
-  explicit RealConfig(std::size_t threads) {
+  RealConfig(std::size_t threads, const NetworkOptions* network) {
     set("logger.verbosity", caf::atom("quiet"));
     set("scheduler.max-threads", threads);
     set("scheduler.max-throughput", std::size_t{50});
     load<RealScheduler>();
+    if (network) join_network(*this, *network);
   }
 };
 
@@ -83,9 +86,18 @@ class LogWriter {
 
 class RealWorld final : public World {
  public:
-  explicit RealWorld(std::size_t threads) : config_(threads), system_(config_), writer_(disk_) {}
+  RealWorld(std::size_t threads, const NetworkOptions* network)
+      : config_(threads, network), system_(config_), writer_(disk_) {}
 
-  Instant now() const override { return std::chrono::steady_clock::now() - start_; }
+  Instant now() const override {
+    return std::chrono::steady_clock::now().time_since_epoch() - Duration{start_.load(std::memory_order_relaxed)};
+  }
+  std::int64_t calendar_s() const override {
+    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  }
+  void set_clock(Instant now) override {
+    start_ = (std::chrono::steady_clock::now().time_since_epoch() - now).count();
+  }
   caf::actor_system& system() override { return system_; }
   bool is_virtual() const override { return false; }
   Entropy entropy(std::string_view name) const override { return Entropy(0, name); }
@@ -149,7 +161,7 @@ class RealWorld final : public World {
   }
 
  private:
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::atomic<std::int64_t> start_ = Duration(std::chrono::steady_clock::now().time_since_epoch()).count();
   RealDisk disk_;
   RealConfig config_;
   mutable caf::actor_system system_;  // asking it for its scheduler is not const in CAF
@@ -163,8 +175,8 @@ class RealWorld final : public World {
 
 }  // namespace
 
-std::unique_ptr<World> make_real_world(std::size_t worker_threads) {
-  return std::make_unique<RealWorld>(worker_threads);
+std::unique_ptr<World> make_real_world(std::size_t worker_threads, const NetworkOptions* network) {
+  return std::make_unique<RealWorld>(worker_threads, network);
 }
 
 }  // namespace stagecraft

@@ -3,6 +3,7 @@
 #include "actors/world/deterministic_scheduler.hpp"
 #include "actors/world/world.hpp"
 #include "gpu/timed/timed_stream.hpp"
+#include "planning/bug.hpp"
 
 namespace stagecraft {
 
@@ -75,6 +76,8 @@ class VirtualWorld final : public World {
   bool serialises() const override { return options_.serialise; }
 
   // Asking costs more than most messages: so only when there is news, and every so often.
+  std::int64_t calendar_s() const override { return std::chrono::duration_cast<std::chrono::seconds>(now()).count(); }
+  void set_clock(Instant) override { STAGECRAFT_ASSERT(false, "the virtual clock is not set"); }
   bool drive(const std::function<bool()>& done) override {
     has_news_ = true;
     for (std::uint32_t asked = 0;; ++asked) {

@@ -10,6 +10,7 @@
 
 #include "actors/caf.hpp"
 #include "actors/faults/fault_board.hpp"
+#include "actors/wire/archive.hpp"
 #include "config/topology.hpp"
 #include "gpu/stream.hpp"
 #include "planning/random.hpp"
@@ -61,6 +62,11 @@ class World : public Clock {
   /// Do messages between nodes go through their wire form?
   virtual bool serialises() const = 0;
 
+  /// Calendar time, in seconds since 1970; for comparing with other machines and with certificates.
+  virtual std::int64_t calendar_s() const = 0;
+  /// From now on the clock goes on from `now` (real only): all processes of a job go by that of its first node.
+  virtual void set_clock(Instant now) = 0;
+
   /// Runs the world on this thread until `done` returns true; it is asked after every news(), and at least every 50 ms.
   /// Returns false when nothing can happen any more (virtual only).
   virtual bool drive(const std::function<bool()>& done) = 0;
@@ -102,7 +108,7 @@ void post_through(FaultBoard& faults, Self* self, const To& to, Message message)
 template <class Self, class To, class Message>
 void post(Self* self, World& world, const To& to, Message message) {
   if constexpr (has_wire_form<Message>) {
-    if (world.serialises()) message = from_bytes<Message>(world.system(), to_bytes(world.system(), message));
+    if (world.serialises()) message = from_bytes<Message>(to_bytes(message));
   }
   if (world.faults()) return post_through(*world.faults(), self, to, std::move(message));
   if (const Duration late = world.lateness(); late.count() > 0) {
@@ -112,7 +118,13 @@ void post(Self* self, World& world, const To& to, Message message) {
   }
 }
 
-std::unique_ptr<World> make_real_world(std::size_t worker_threads);
+/// What a process needs to talk to others of its job.
+struct NetworkOptions {
+  std::string authority, certificate, key;  ///< PEM files; empty: no TLS, which is for loopback alone
+  Duration silence{};                       ///< after which another process counts as lost
+};
+/// `network`: none: the process talks to no other.
+std::unique_ptr<World> make_real_world(std::size_t worker_threads, const NetworkOptions* network = nullptr);
 
 struct VirtualOptions {
   std::uint64_t seed = 1;

@@ -24,7 +24,7 @@ struct Killer {
 
   // `run.options` may be given; the run is over when this returns.
   RunResult run(const Topology& topology, VirtualRun run = {}) {
-    run.options.started = [this](const NodeHandles& handles) { cast = handles.cast; };
+    run.options.started = [this](const std::vector<NodeHandles>& nodes) { cast = nodes.front().cast; };
     run.before_step = [this](std::uint64_t step) {
       steps = step;
       for (const Death& death : deaths)

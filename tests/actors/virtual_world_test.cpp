@@ -191,7 +191,7 @@ TEST(VirtualWorld, The_runtime_always_shuts_down) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     VirtualRun run{seed, 3ms, {}};
     std::shared_ptr<Cast> cast;
-    run.options.started = [&](const NodeHandles& handles) { cast = handles.cast; };
+    run.options.started = [&](const std::vector<NodeHandles>& nodes) { cast = nodes.front().cast; };
     run.before_step = [&](std::uint64_t step) {
       if (step == 100 + seed * 7) tell_from_outside(cast->coordinator(), Stop{});
     };

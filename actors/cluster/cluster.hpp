@@ -1,0 +1,63 @@
+// A job's processes from the point of view of one of them: comes together with the others, hears of their ends, tells
+// them of the job's.
+//
+// Who knocks: whoever runs a node (run_job, run_member), on the thread that owns the world. What it owns: the gate. Every
+// wait ends by `timeouts.stage` at the latest, and says who is missing.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/cluster/gate.hpp"
+#include "actors/cluster/network.hpp"
+#include "actors/node.hpp"
+#include "actors/runtime.hpp"
+
+namespace stagecraft {
+
+class Cluster {
+ public:
+  /// Opens the gate of node `index` of the file where that says. Throws CannotStart: the address can't be had.
+  Cluster(World& world, const Topology& topology, std::uint32_t index);
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  /// Where this node listens.
+  const NetworkAddress& address() const { return address_; }
+  NodePart part() const { return {index_, gate_}; }
+  std::uint32_t index() const { return index_; }
+
+  /// The first node: returns once every other one is there and reaches all. Throws CannotStart.
+  void gather(const RunOptions::StartUp& patience);
+  /// The first node: all others spawn their parts.
+  void begin(BeginJob job);
+  /// Any other: comes to the first node, at `leader`, and waits for its begin. Throws CannotStart.
+  BeginJob join(const NetworkAddress& leader, const RunOptions::StartUp& patience);
+
+  /// How the job ended, once the first node has said so; of a first node that is gone without a word: what is known.
+  std::optional<FinishJob> finished();
+  /// Nodes that are gone and have not been told of, in words.
+  std::vector<std::string> newly_lost();
+  /// The first node: all others end. Waits a little for them to go.
+  void finish(const FinishJob& end);
+
+ private:
+  void reach_others(const GateNews::Board& board);
+  [[noreturn]] void give_up(const std::string& why) const;
+
+  World& world_;
+  const Topology& topology_;
+  std::uint32_t index_;
+  std::shared_ptr<GateNews> news_;
+  GateActor gate_;
+  NetworkAddress address_;
+  std::set<std::uint32_t> told_;  // lost nodes
+};
+
+/// What this node says of itself to the first one.
+Hello hello_of(World& world, const Topology& topology, std::uint32_t index, const std::string& address);
+
+}  // namespace stagecraft

@@ -1,0 +1,252 @@
+#include "actors/cluster/gate.hpp"
+
+#include <fmt/format.h>
+
+#include <deque>
+
+#include "actors/wire/archive.hpp"
+#include "planning/bug.hpp"
+
+namespace stagecraft {
+
+GateNews::Board GateNews::read() {
+  const std::lock_guard guard(mutex_);
+  Board board = board_;
+  board_.to_reach.clear();
+  board_.refusals.clear();
+  board_.retired.clear();
+  return board;
+}
+
+namespace {
+
+using Kind = Envelope::Kind;
+
+// Before the message's own bytes.
+struct Address {
+  ActorName to;
+  std::uint8_t type = 0;
+  std::uint64_t after = 0;  // with tensors: how many messages without were sent before it
+};
+STAGECRAFT_WIRE(Address, x.to, x.type, x.after)
+
+struct Arrived {
+  Address address;
+  std::vector<char> bytes;
+  std::vector<Tensor> payloads;
+};
+
+template <class Message>
+std::string text_of(const Message& message) {
+  const std::vector<char> bytes = to_bytes(message);
+  return {bytes.begin(), bytes.end()};
+}
+template <class Message>
+Message read_text(const std::string& text) {
+  return from_bytes<Message>({text.begin(), text.end()});
+}
+
+struct GateState {
+  static inline const char* name = "gate";
+
+  GateActor::pointer self = nullptr;
+  GateOptions options;
+  std::optional<Homes> homes;
+  NodeActor node;  // of this gate; none until there is one
+
+  struct Peer {
+    GatePeer to;
+    std::uint64_t sent = 0, received = 0;  // messages without tensors
+    std::deque<BulkArrived> waiting;       // for those that were sent before them
+  };
+  std::map<std::uint32_t, Peer> peers;
+  std::map<ActorName, std::shared_ptr<Doorway>> here;
+  std::map<ActorName, std::vector<Arrived>> early;  // for those who are yet to be spawned
+
+  // -- messages of the job
+  void on(GateWiring&& x) {
+    for (auto& [index, peer] : x.peers) {
+      self->monitor(peer.door);
+      peers[index].to = std::move(peer);
+    }
+  }
+  void on(const Served& x) { node = x.node; }
+  void on(Hosted&& x) {
+    here[x.who] = std::move(x.door);
+    if (auto node = early.extract(x.who))
+      for (Arrived& message : node.mapped()) deliver(std::move(message));
+  }
+  void on(Outgoing&& x) {
+    const std::uint32_t home = homes->of(x.to);
+    if (home == options.index)  // it has moved here
+      return deliver({{x.to, x.type, 0}, std::move(x.bytes), std::move(x.payloads)});
+    const auto it = peers.find(home);
+    if (it == peers.end()) return;  // the node is gone, and whoever lived there
+    Peer& peer = it->second;
+    std::vector<char> bytes = to_bytes(Address{x.to, x.type, peer.sent});
+    bytes.insert(bytes.end(), x.bytes.begin(), x.bytes.end());
+    if (!x.payloads.empty()) return peer.to.route->send(x.lane, std::move(bytes), std::move(x.payloads));
+    send(peer.to.door, Kind::message, std::string(bytes.begin(), bytes.end()), ++peer.sent);
+  }
+  void send(const PeerDoor& to, Kind kind, std::string bytes = {}, std::uint64_t number = 0) {
+    tell(self, to, Envelope{kind, options.index, number, std::move(bytes)});
+  }
+  // Whoever sends what can't be read is no node of this job.
+  void on(const Envelope& x) try {
+    if (x.kind != Kind::message) return on_start_up(x);
+    const auto it = peers.find(x.from);
+    if (it == peers.end()) return;
+    Peer& peer = it->second;
+    if (x.number != peer.received + 1)
+      throw WireError(fmt::format("message {} came after {}", x.number, peer.received));
+    peer.received = x.number;
+    deliver(open({x.bytes.begin(), x.bytes.end()}, {}));
+    while (!peer.waiting.empty() && address_of(peer.waiting.front().header).after <= peer.received) {
+      BulkArrived next = std::move(peer.waiting.front());
+      peer.waiting.pop_front();
+      deliver(open(std::move(next.header), std::move(next.payloads)));
+    }
+  } catch (const WireError& e) {
+    lose(x.from, fmt::format("what it sends can't be read: {}", e.what()));
+  }
+  void on(BulkArrived&& x) try {
+    const auto it = peers.find(x.from);
+    if (it == peers.end()) return;
+    Peer& peer = it->second;
+    if (!peer.waiting.empty() || address_of(x.header).after > peer.received) return peer.waiting.push_back(std::move(x));
+    deliver(open(std::move(x.header), std::move(x.payloads)));
+  } catch (const WireError& e) {
+    lose(x.from, fmt::format("what it sends can't be read: {}", e.what()));
+  }
+  static Address address_of(const std::vector<char>& bytes) {
+    Address address;
+    WireReader{bytes.data(), bytes.size()}(address);
+    return address;
+  }
+  static Arrived open(std::vector<char> bytes, std::vector<Tensor> payloads) {
+    static const auto size = static_cast<std::ptrdiff_t>(to_bytes(Address{}).size());
+    const Address address = address_of(bytes);
+    bytes.erase(bytes.begin(), bytes.begin() + size);
+    return {address, std::move(bytes), std::move(payloads)};
+  }
+  void deliver(Arrived message) {
+    const auto it = here.find(message.address.to);
+    if (it == here.end()) {
+      early[message.address.to].push_back(std::move(message));
+      return;
+    }
+    it->second->deliver(message.address.type, message.bytes.data(), message.bytes.size(), std::move(message.payloads));
+  }
+
+  // -- start-up and end
+  void on(const Hello& x) { send(peers.at(0).to.door, Kind::hello, text_of(x)); }  // of this node, to the first
+  void on(const Connected& x) {
+    join(x.node, x.door);
+    step(start_up::Reached{x.node});
+  }
+  void on(const LanesAreUp& x) { step(start_up::LanesUp{x.node}); }
+  void on(const NodeLost& x) { lose(x.node, x.why); }
+  void on(const BeginJob& x) { send_all(Kind::begin, text_of(x)); }
+  void on(const FinishJob& x) { send_all(Kind::finish, text_of(x)); }
+  void on(const Rehomed& x) {
+    send_all(Kind::rehomed, text_of(x));
+    adopt(x);
+  }
+  void adopt(const Rehomed& x) {
+    homes->adopt(x.homes);
+    if (node) tell(self, node, x);
+  }
+  void send_all(Kind kind, const std::string& bytes) {
+    for (const auto& [index, peer] : peers) send(peer.to.door, kind, bytes);
+  }
+  void on_start_up(const Envelope& x) {
+    const auto sender = caf::actor_cast<PeerDoor>(self->current_sender());
+    switch (x.kind) {
+      case Kind::message: break;
+      case Kind::hello: return step(start_up::HelloCame{read_text<Hello>(x.bytes)}, sender);
+      case Kind::sheet: return step(start_up::SheetCame{read_text<RosterSheet>(x.bytes)});
+      case Kind::greeting:
+        if (x.from > options.index && !peers.contains(x.from)) join(x.from, sender);
+        return step(start_up::Greeted{x.from, read_text<LaneAddresses>(x.bytes)});
+      case Kind::meshed: return step(start_up::Meshed{x.from});
+      case Kind::refused: return options.news->change([&](auto& board) { board.refused = x.bytes; });
+      case Kind::begin: {
+        const BeginJob begin = read_text<BeginJob>(x.bytes);
+        return options.news->change([&](auto& board) { board.begin = begin; });
+      }
+      case Kind::rehomed: return adopt(read_text<Rehomed>(x.bytes));
+      case Kind::finish: {
+        const FinishJob finish = read_text<FinishJob>(x.bytes);
+        return options.news->change([&](auto& board) { board.finish = finish; });
+      }
+    }
+  }
+  void join(std::uint32_t index, const PeerDoor& door) {
+    peers[index].to.door = door;
+    self->monitor(door);
+  }
+  void step(const start_up::Event& event, const PeerDoor& sender = {}) {
+    if (!options.start_up) return;
+    std::vector<start_up::Effect> effects = options.start_up->step(event);
+    options.news->change([&](auto& board) { board.waits_for = options.start_up->waits_for(); });
+    for (const start_up::Effect& effect : effects)
+      std::visit([&](const auto& e) { apply(e, sender); }, effect);
+  }
+  void apply(const start_up::Admit& e, const PeerDoor& sender) { join(e.node, sender); }
+  void apply(const start_up::Refuse& e, const PeerDoor& sender) {
+    send(sender, Kind::refused, e.why);
+    options.news->change([&](auto& board) { board.refusals.push_back(e.why); });
+  }
+  void apply(const start_up::SendSheet& e, const PeerDoor&) { send_all(Kind::sheet, text_of(e.sheet)); }
+  void apply(const start_up::Reach& e, const PeerDoor&) {
+    options.news->change([&](auto& board) { board.to_reach.push_back(e); });
+  }
+  void apply(const start_up::MakeLanes& e, const PeerDoor&) {
+    try {
+      peers[e.node].to.route = options.make_route(GateActor{self}, e.node, e.secret);
+    } catch (const std::exception& problem) {
+      return lose(e.node, problem.what());
+    }
+    step(start_up::LanesMade{e.node, peers[e.node].to.route->addresses()});
+  }
+  void apply(const start_up::Greet& e, const PeerDoor&) { send(peers.at(e.node).to.door, Kind::greeting, text_of(e.lanes)); }
+  void apply(const start_up::ConnectLanes& e, const PeerDoor&) {
+    if (const auto it = peers.find(e.node); it != peers.end() && it->second.to.route) it->second.to.route->connect(e.to);
+  }
+  void apply(const start_up::SayMeshed&, const PeerDoor&) { send(peers.at(0).to.door, Kind::meshed); }
+  void apply(const start_up::Ready&, const PeerDoor&) {
+    options.news->change([](auto& board) { board.ready = true; });
+  }
+
+  void on_down(const caf::down_msg& down) {
+    for (const auto& [index, peer] : peers)
+      if (peer.to.door.address() == down.source) return lose(index, "its process is gone, or does not answer");
+  }
+  void lose(std::uint32_t index, const std::string& why) {
+    auto peer = peers.extract(index);
+    if (!peer) return;
+    if (node) tell(self, node, NodeGone{index, why});
+    if (!options.news) return;
+    options.news->change([&](auto& board) {
+      board.lost.emplace(index, why);
+      board.retired.push_back(std::move(peer.mapped().to.route));
+    });
+  }
+};
+
+GateActor::behavior_type gate_behavior(GateActor::stateful_pointer<GateState> self, GateOptions options) {
+  GateState& s = self->state;
+  s.self = self;
+  s.options = std::move(options);
+  s.homes.emplace(*s.options.topology);
+  self->set_down_handler([&s](const caf::down_msg& down) { s.on_down(down); });
+  return behavior_of(GateActor{}, s);
+}
+
+}  // namespace
+
+GateActor spawn_gate(caf::actor_system& system, GateOptions options) {
+  return system.spawn(gate_behavior, std::move(options));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,206 @@
+// Nodes apart: each has a cast of its own, and whatever passes between two of them takes its wire form. Same bits.
+#include <gtest/gtest.h>
+
+#include "actors/cluster/stand_in.hpp"
+#include "actors/node.hpp"
+#include "fixture.hpp"
+
+namespace stagecraft::test {
+namespace {
+
+std::vector<std::string> on_nodes(std::vector<std::uint32_t> devices, std::vector<std::string> more) {
+  std::string nodes;
+  for (std::size_t n = 0; n < devices.size(); ++n)
+    nodes += fmt::format("{}{{ name: n{}, devices: [{{ kind: cpu, count: {}, memory: 1GiB }}] }}", n > 0 ? ", " : "", n,
+                         devices[n]);
+  more.push_back(fmt::format("nodes=[{}]", nodes));
+  more.push_back("job.iterations=4");
+  return more;
+}
+
+void expect_same_bits_apart(const std::vector<std::uint32_t>& devices, const std::vector<std::string>& sets) {
+  const Topology topology = load(tiny_file(), on_nodes(devices, sets));
+  const RunResult together = run_virtual(topology);
+  ASSERT_TRUE(sound(together)) << together.reason;
+  for (const Duration late : {Duration{0}, Duration{3'000'000}}) {
+    VirtualRun run;
+    run.options.apart = true;
+    run.lateness = late;
+    const RunResult apart = run_virtual(topology, run);
+    EXPECT_TRUE(sound(apart)) << apart.reason << fmt::format("{}", fmt::join(apart.violations, "; "));
+    EXPECT_EQ(bits(apart), bits(together));
+    EXPECT_EQ(apart.corpus_sha256, together.corpus_sha256);
+  }
+}
+
+TEST(NodesApart, have_the_bits_of_nodes_together) { expect_same_bits_apart({2, 2}, {"pipeline.stages=4"}); }
+TEST(NodesApart, one_stage_each) { expect_same_bits_apart({1, 1, 1}, {"pipeline.stages=3"}); }
+TEST(NodesApart, with_replicas_and_tied_tables_across_nodes) {
+  expect_same_bits_apart({1, 2, 1}, {"pipeline.stages=2", "pipeline.replicas=2", "model.tied_embeddings=true"});
+}
+TEST(NodesApart, with_chunks_and_a_plan) {
+  expect_same_bits_apart({1, 1}, {"pipeline.stages=2", "pipeline.chunks=2", "pipeline.schedule=zb-v"});
+  expect_same_bits_apart({1, 1, 1}, {"pipeline.stages=3", "pipeline.schedule=planned", "pipeline.dispatch=follow"});
+}
+TEST(NodesApart, without_twins) {
+  expect_same_bits_apart({2, 1}, {"pipeline.stages=3", "recovery.twins=false"});
+}
+
+TEST(NodesApart, on_emulated_devices) {
+  const std::string node =
+      "devices: [{ kind: emulated, count: 2, memory: 8GiB, costs: { forward: 10ms, backward_input: 10ms, "
+      "backward_weight: 10ms, activation: 64MiB } }] }";
+  const Topology topology =
+      load(emulated_file(), {"pipeline.stages=4", fmt::format("nodes=[{{ name: n0, {0}, {{ name: n1, {0}]", node)});
+  const RunResult together = run_virtual(topology);
+  VirtualRun run;
+  run.options.apart = true;
+  const RunResult apart = run_virtual(topology, run);
+  ASSERT_TRUE(sound(apart)) << apart.reason;
+  EXPECT_EQ(bits(apart), bits(together));
+  for (std::size_t s = 0; s < 4; ++s) EXPECT_EQ(apart.memory[s].peak, together.memory[s].peak);
+}
+
+TEST(NodesApart, continue_a_checkpoint_of_any_layout) {
+  const auto disk = std::make_shared<MemoryDisk>(text_disk());
+  const Topology two = load(tiny_file(), on_nodes({1, 1}, {"pipeline.stages=2", "checkpoint.every=2"}));
+  const Topology three = load(tiny_file(), on_nodes({1, 1, 1}, {"pipeline.stages=3", "checkpoint.every=2"}));
+  VirtualRun run;
+  run.disk = disk;
+  run.options.apart = true;
+  run.options.checkpoint_folder = "/checkpoints/tiny";
+  const RunResult whole = run_virtual(two, run);
+  ASSERT_TRUE(sound(whole)) << whole.reason;
+  run.options.resume_from = "/checkpoints/tiny/step-2";
+  const RunResult rest = run_virtual(three, run);
+  ASSERT_TRUE(sound(rest)) << rest.reason;
+  EXPECT_EQ(rest.weights_sha256, whole.weights_sha256);
+  EXPECT_EQ(rest.moments_sha256, whole.moments_sha256);
+}
+
+// A stage or a twin, wherever it lives, before every n-th message.
+TEST(NodesApart, replace_whoever_dies_on_whichever_of_them) {
+  const Topology topology =
+      load(tiny_file(), on_nodes({1, 1, 1}, {"pipeline.stages=3", "training.micro_batches=4", "recovery.twins=true"}));
+  const std::string fault_free = bits(run_virtual(topology));
+  std::uint64_t last = 0;
+  const auto run_with = [&](std::optional<Member> victim, std::uint64_t at) {
+    std::vector<NodeHandles> nodes;
+    VirtualRun run;
+    run.options.apart = true;
+    run.options.started = [&](const std::vector<NodeHandles>& all) { nodes = all; };
+    run.before_step = [&](std::uint64_t step) {
+      last = step;
+      if (!victim || step != at || nodes.empty()) return;
+      for (const NodeHandles& node : nodes)
+        if (!node.cast->node_of(*victim)) caf::anon_send_exit(node.cast->handle_of(*victim), caf::exit_reason::kill);
+    };
+    const RunResult result = run_virtual(topology, run);
+    nodes.clear();
+    return result;
+  };
+  ASSERT_TRUE(sound(run_with({}, 0)));
+  const std::uint64_t steps = last;
+  for (const Member::Role role : {Member::Role::stage, Member::Role::twin})
+    for (std::uint32_t s = 0; s < 3; ++s)
+      for (std::uint64_t at = 20 + s; at < steps; at += 97) {
+        const Member victim{role, {{s}, {0}}};
+        const RunResult result = run_with(victim, at);
+        ASSERT_TRUE(sound(result)) << to_text(victim) << " at " << at << ": " << result.reason
+                                   << fmt::format("{}", fmt::join(result.violations, "; "));
+        ASSERT_EQ(bits(result), fault_free) << to_text(victim) << " at " << at;
+      }
+}
+
+// A whole node but the first, before every n-th message: its cast, its node actor and its gate.
+TEST(NodesApart, go_on_without_a_node_whatever_it_was_doing) {
+  const Topology topology = load(
+      tiny_file(), on_nodes({1, 1, 1, 1}, {"pipeline.stages=4", "training.micro_batches=4", "recovery.twins=true"}));
+  const std::string fault_free = bits(run_virtual(topology));
+  std::uint64_t last = 0;
+  const auto run_without = [&](std::uint32_t victim, std::uint64_t at) {
+    std::vector<NodeHandles> nodes;
+    VirtualRun run;
+    run.options.apart = true;
+    run.options.started = [&](const std::vector<NodeHandles>& all) { nodes = all; };
+    run.before_step = [&](std::uint64_t step) {
+      last = step;
+      if (victim == 0 || step != at || nodes.empty()) return;
+      const NodeHandles& node = nodes[victim];
+      caf::anon_send_exit(node.node, caf::exit_reason::kill);
+      caf::anon_send_exit(node.cast->part()->gate, caf::exit_reason::kill);
+      for (const Watched& w : node.cast->all()) caf::anon_send_exit(w.actor, caf::exit_reason::kill);
+    };
+    const RunResult result = run_virtual(topology, run);
+    nodes.clear();
+    return result;
+  };
+  ASSERT_TRUE(sound(run_without(0, 0)));
+  const std::uint64_t steps = last;
+  for (std::uint32_t victim = 1; victim < 4; ++victim)
+    for (std::uint64_t at = 250 + victim; at < steps; at += 131) {
+      const RunResult result = run_without(victim, at);
+      ASSERT_TRUE(sound(result)) << "node " << victim << " at " << at << ": " << result.reason
+                                 << fmt::format("{}", fmt::join(result.violations, "; "));
+      ASSERT_EQ(bits(result), fault_free) << "node " << victim << " at " << at;
+    }
+}
+
+TEST(Homes, of_a_lost_node_are_found_apart_from_each_other) {
+  const Topology topology = load(tiny_file(), on_nodes({1, 1, 1}, {"pipeline.stages=3", "recovery.twins=true"}));
+  Homes homes(topology);
+  const Member stage{Member::Role::stage, {{1}, {0}}}, twin_of_0{Member::Role::twin, {{0}, {0}}};
+  EXPECT_EQ(homes.of(stage), 1U);
+  EXPECT_EQ(homes.of(twin_of_0), 1U);
+  EXPECT_EQ(homes.abandon(1), (std::vector{twin_of_0, stage}));
+  EXPECT_EQ(homes.of(stage), 0U);      // its twin is on node 2
+  EXPECT_EQ(homes.of(twin_of_0), 2U);  // its stage is on node 0
+  EXPECT_EQ(homes.of(ActorName::at(ActorName::Role::reducer, stage.place)), 0U);
+  EXPECT_EQ(homes.of(ActorName::end(ActorName::Role::lower_end, 1, ReplicaId{0})), 0U);
+  Homes other(topology);
+  other.adopt(homes.moved());
+  EXPECT_EQ(other.of(stage), 0U);
+}
+
+TEST(Wire, gives_back_what_was_written) {
+  const auto arena = Arena::make("test", {});
+  ParameterParts parts{{Epoch{3}, Iteration{4}}, ReplicaId{1}, {}, Duration{5}};
+  parts.parts[GroupId{2}] = Tensor(*arena, 7);
+  parts.parts[GroupId{9}] = Tensor{};
+  std::vector<char> bytes;
+  std::vector<Tensor> payloads;
+  WireWriter{bytes, &payloads}(parts);
+  ASSERT_EQ(payloads.size(), 1U);
+  ParameterParts back;
+  WireReader read(bytes.data(), bytes.size(), &payloads);
+  read(back);
+  read.finish();
+  EXPECT_EQ(back.key, parts.key);
+  EXPECT_EQ(back.parts.at(GroupId{2}).buffer(), parts.parts.at(GroupId{2}).buffer());
+  EXPECT_TRUE(back.parts.at(GroupId{9}).empty());
+}
+
+// No length is believed: whatever bytes come, reading ends in a value or in WireError.
+TEST(Wire, survives_every_cut_and_every_flipped_byte) {
+  Events events;
+  for (std::uint32_t i = 0; i < 5; ++i)
+    events.events.push_back({.kind = EventKind::ran, .place = Place{{i}, {0}}, .op = Operator{}, .text = "a text"});
+  const std::vector<char> bytes = to_bytes(events);
+  const auto survives = [](std::vector<char> damaged) {
+    try {
+      from_bytes<Events>(damaged);
+    } catch (const WireError&) {
+    }
+  };
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut)
+    EXPECT_THROW(from_bytes<Events>({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(cut)}), WireError);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    for (const int flip : {0x01, 0x80, 0xff}) {
+      std::vector<char> damaged = bytes;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      survives(std::move(damaged));
+    }
+}
+
+}  // namespace
+}  // namespace stagecraft::test
