@@ -154,8 +154,7 @@ void Cast::spawn_leaders() {
     const auto hands_out = part_ ? std::exchange(start_, nullptr) : nullptr;
     return spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, stages, twins, hands_out});
   });
-  if (checkpointer_ && is_here(coordinator))
-    tell_from_outside(checkpointer_, CheckpointerWiring{coordinator_, stages});
+  if (checkpointer_ && is_here(coordinator)) tell_from_outside(checkpointer_, CheckpointerWiring{coordinator_, stages});
   if (job_->world.faults()) injector_ = add(spawn_injector(job_, node_, recorder_), "the injector");
 }
 

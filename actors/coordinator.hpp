@@ -20,7 +20,8 @@ struct CoordinatorWiring {
   PlannerActor planner;            ///< none: the plan stays
   std::vector<StageActor> stages;  ///< in the order of Job::places()
   std::vector<TwinActor> twins;    ///< the same; empty: the job keeps none
-  std::shared_ptr<const LoadedCheckpoint> start;  ///< what everyone begins with, where it has to be sent; none: they know
+  std::shared_ptr<const LoadedCheckpoint>
+      start;  ///< what everyone begins with, where it has to be sent; none: they know
 };
 CoordinatorActor spawn_coordinator(JobRef job, CoordinatorWiring wiring);
 

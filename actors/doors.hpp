@@ -33,7 +33,8 @@ struct MonitorWiring;
 using MonitorActor = Door<MonitorWiring, Timings, AskWindow, AskProfile>;
 using RecorderActor = Door<Event, Events, CloseLog>;
 struct NodeWiring;
-using NodeActor = Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed, Replace, NodeFailed, NodeGone, Rehomed, KillOrder>;
+using NodeActor =
+    Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed, Replace, NodeFailed, NodeGone, Rehomed, KillOrder>;
 
 struct NewStage {  ///< node -> everyone who talks to the stage of that place: it is another one now
   Place place;

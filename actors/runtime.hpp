@@ -33,8 +33,8 @@ struct RunOptions {
   /// The same job with other costs, for which the plan is made instead: what the planner believes, where the topology
   /// is what devices and links do. Not null: outlives the start of the run.
   const Topology* planned_for = nullptr;
-  /// This process is the first node of several: the others come, run their parts and end with it. Not null: outlives the
-  /// run.
+  /// This process is the first node of several: the others come, run their parts and end with it. Not null: outlives
+  /// the run.
   Cluster* cluster = nullptr;
   /// While the others come, on this thread: why to give up, if so; and what people should know.
   struct StartUp {

@@ -99,7 +99,8 @@ void add_node_verb(CLI::App& app, NodeOptions& options, int& code) {
   CLI::App* node = app.add_subcommand("node", "one node of a job on several machines: what a cluster launcher calls");
   add_file_options(*node, options.run.file);
   node->add_flag("--json", options.run.file.json, "the first node ends with one object on one line");
-  node->add_option("--name", options.name, "which node of the file (default: SLURM_NODEID, SLURMD_NODENAME, GROUP_RANK)");
+  node->add_option("--name", options.name,
+                   "which node of the file (default: SLURM_NODEID, SLURMD_NODENAME, GROUP_RANK)");
   node->add_option("--leader", options.leader, "host:port of the first node (default: where the file says it listens)");
   CLI::Option* resume = node->add_option("--resume", options.run.resume_path,
                                          "the first node: continue the newest sound checkpoint, or the one at PATH");

@@ -68,8 +68,8 @@ void start_others(const Topology& topology, const RunCommandOptions& options, co
                   ChildProcesses& children) {
   for (std::size_t n = 1; n < topology.nodes.size(); ++n) {
     const std::string& name = topology.nodes[n].name;
-    std::vector<std::string> arguments = {"node",     options.file.file, "--name", name,
-                                          "--leader", to_text(cluster.address())};
+    std::vector<std::string> arguments = {"node", options.file.file, "--name",
+                                          name,   "--leader",        to_text(cluster.address())};
     for (const std::string& set : options.file.set) arguments.insert(arguments.end(), {"--set", set});
     children.start(name, arguments);
   }

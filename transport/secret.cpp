@@ -18,10 +18,9 @@ std::string make_secret() {
 LaneToken lane_token(std::string_view secret, std::string_view name) {
   LaneToken token{};
   unsigned int size = 0;
-  const unsigned char* made =
-      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(name.data()), name.size(),
-           reinterpret_cast<unsigned char*>(token.data()), &size);
+  const unsigned char* made = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+                                   reinterpret_cast<const unsigned char*>(name.data()), name.size(),
+                                   reinterpret_cast<unsigned char*>(token.data()), &size);
   STAGECRAFT_ASSERT(made && size == token.size(), "HMAC-SHA-256 gave {} bytes", size);
   return token;
 }

@@ -36,10 +36,7 @@ Hello hello_of(World& world, const Topology& topology, std::uint32_t index, cons
 }
 
 Cluster::Cluster(World& world, const Topology& topology, std::uint32_t index)
-    : world_(world),
-      topology_(topology),
-      index_(index),
-      news_(std::make_shared<GateNews>([&world] { world.news(); })) {
+    : world_(world), topology_(topology), index_(index), news_(std::make_shared<GateNews>([&world] { world.news(); })) {
   GateOptions options{&topology_, index_, start_up_of(world, topology, index), news_, {}};
   options.make_route = [&topology, index](GateActor gate, std::uint32_t node, const std::string& secret) {
     return make_lane_route(std::move(gate), topology, index, node, secret);

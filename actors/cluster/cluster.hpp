@@ -1,8 +1,8 @@
 // A job's processes from the point of view of one of them: comes together with the others, hears of their ends, tells
 // them of the job's.
 //
-// Who knocks: whoever runs a node (run_job, run_member), on the thread that owns the world. What it owns: the gate. Every
-// wait ends by `timeouts.stage` at the latest, and says who is missing.
+// Who knocks: whoever runs a node (run_job, run_member), on the thread that owns the world. What it owns: the gate.
+// Every wait ends by `timeouts.stage` at the latest, and says who is missing.
 #pragma once
 
 #include <functional>

@@ -113,7 +113,8 @@ struct GateState {
     const auto it = peers.find(x.from);
     if (it == peers.end()) return;
     Peer& peer = it->second;
-    if (!peer.waiting.empty() || address_of(x.header).after > peer.received) return peer.waiting.push_back(std::move(x));
+    if (!peer.waiting.empty() || address_of(x.header).after > peer.received)
+      return peer.waiting.push_back(std::move(x));
     deliver(open(std::move(x.header), std::move(x.payloads)));
   } catch (const WireError& e) {
     lose(x.from, fmt::format("what it sends can't be read: {}", e.what()));
@@ -162,19 +163,25 @@ struct GateState {
   void on_start_up(const Envelope& x) {
     const auto sender = caf::actor_cast<PeerDoor>(self->current_sender());
     switch (x.kind) {
-      case Kind::message: break;
-      case Kind::hello: return step(start_up::HelloCame{read_text<Hello>(x.bytes)}, sender);
-      case Kind::sheet: return step(start_up::SheetCame{read_text<RosterSheet>(x.bytes)});
+      case Kind::message:
+        break;
+      case Kind::hello:
+        return step(start_up::HelloCame{read_text<Hello>(x.bytes)}, sender);
+      case Kind::sheet:
+        return step(start_up::SheetCame{read_text<RosterSheet>(x.bytes)});
       case Kind::greeting:
         if (x.from > options.index && !peers.contains(x.from)) join(x.from, sender);
         return step(start_up::Greeted{x.from, read_text<LaneAddresses>(x.bytes)});
-      case Kind::meshed: return step(start_up::Meshed{x.from});
-      case Kind::refused: return options.news->change([&](auto& board) { board.refused = x.bytes; });
+      case Kind::meshed:
+        return step(start_up::Meshed{x.from});
+      case Kind::refused:
+        return options.news->change([&](auto& board) { board.refused = x.bytes; });
       case Kind::begin: {
         const BeginJob begin = read_text<BeginJob>(x.bytes);
         return options.news->change([&](auto& board) { board.begin = begin; });
       }
-      case Kind::rehomed: return adopt(read_text<Rehomed>(x.bytes));
+      case Kind::rehomed:
+        return adopt(read_text<Rehomed>(x.bytes));
       case Kind::finish: {
         const FinishJob finish = read_text<FinishJob>(x.bytes);
         return options.news->change([&](auto& board) { board.finish = finish; });
@@ -189,8 +196,7 @@ struct GateState {
     if (!options.start_up) return;
     std::vector<start_up::Effect> effects = options.start_up->step(event);
     options.news->change([&](auto& board) { board.waits_for = options.start_up->waits_for(); });
-    for (const start_up::Effect& effect : effects)
-      std::visit([&](const auto& e) { apply(e, sender); }, effect);
+    for (const start_up::Effect& effect : effects) std::visit([&](const auto& e) { apply(e, sender); }, effect);
   }
   void apply(const start_up::Admit& e, const PeerDoor& sender) { join(e.node, sender); }
   void apply(const start_up::Refuse& e, const PeerDoor& sender) {
@@ -209,9 +215,12 @@ struct GateState {
     }
     step(start_up::LanesMade{e.node, peers[e.node].to.route->addresses()});
   }
-  void apply(const start_up::Greet& e, const PeerDoor&) { send(peers.at(e.node).to.door, Kind::greeting, text_of(e.lanes)); }
+  void apply(const start_up::Greet& e, const PeerDoor&) {
+    send(peers.at(e.node).to.door, Kind::greeting, text_of(e.lanes));
+  }
   void apply(const start_up::ConnectLanes& e, const PeerDoor&) {
-    if (const auto it = peers.find(e.node); it != peers.end() && it->second.to.route) it->second.to.route->connect(e.to);
+    if (const auto it = peers.find(e.node); it != peers.end() && it->second.to.route)
+      it->second.to.route->connect(e.to);
   }
   void apply(const start_up::SayMeshed&, const PeerDoor&) { send(peers.at(0).to.door, Kind::meshed); }
   void apply(const start_up::Ready&, const PeerDoor&) {

@@ -50,7 +50,17 @@ struct Hosted {  ///< whoever spawns -> gate: this one lives here
 };
 /// gate -> gate: a message without tensors. The bytes are one string, which CAF copies at once.
 struct Envelope {
-  enum class Kind : std::uint8_t { message, hello, refused, sheet, greeting, meshed, begin, rehomed, finish } kind = Kind::message;
+  enum class Kind : std::uint8_t {
+    message,
+    hello,
+    refused,
+    sheet,
+    greeting,
+    meshed,
+    begin,
+    rehomed,
+    finish
+  } kind = Kind::message;
   std::uint32_t from = 0;    ///< index of the node
   std::uint64_t number = 0;  ///< of a message: counts those between two nodes
   std::string bytes;
@@ -114,21 +124,21 @@ struct GateWiring {  ///< in one process: the others are there
   std::map<std::uint32_t, GatePeer> peers;
 };
 
-using GateActor = Door<GateWiring, Served, Hosted, Outgoing, Envelope, BulkArrived, Connected, LanesAreUp, NodeLost, Hello,
-                       BeginJob, Rehomed, FinishJob>;
+using GateActor = Door<GateWiring, Served, Hosted, Outgoing, Envelope, BulkArrived, Connected, LanesAreUp, NodeLost,
+                       Hello, BeginJob, Rehomed, FinishJob>;
 
 /// What a gate tells the thread that starts and ends a job. Any thread; `news` is called after each change.
 class GateNews {
  public:
   struct Board {
-    std::vector<start_up::Reach> to_reach;        ///< taken away by whoever reads
-    std::vector<std::string> refusals;            ///< so are these: nodes that were not let in, and why
-    bool ready = false;                           ///< every node reaches every other one
-    std::string waits_for;                        ///< until then
-    std::optional<std::string> refused;           ///< by the first node
+    std::vector<start_up::Reach> to_reach;  ///< taken away by whoever reads
+    std::vector<std::string> refusals;      ///< so are these: nodes that were not let in, and why
+    bool ready = false;                     ///< every node reaches every other one
+    std::string waits_for;                  ///< until then
+    std::optional<std::string> refused;     ///< by the first node
     std::optional<BeginJob> begin;
     std::optional<FinishJob> finish;
-    std::map<std::uint32_t, std::string> lost;    ///< nodes, and why
+    std::map<std::uint32_t, std::string> lost;        ///< nodes, and why
     std::vector<std::shared_ptr<BulkRoute>> retired;  ///< taken away: their end may take a moment
   };
   explicit GateNews(std::function<void()> news) : news_(std::move(news)) {}

@@ -25,16 +25,20 @@ std::uint32_t Homes::of(const ActorName& name) const {
     return it == moved_.end() ? first_home({role, place}) : it->second;
   };
   switch (name.role) {
-    case Role::node: return name.number;
+    case Role::node:
+      return name.number;
     case Role::stage:
-    case Role::reducer: return member(Member::Role::stage, name.place);
-    case Role::twin: return member(Member::Role::twin, name.place);
+    case Role::reducer:
+      return member(Member::Role::stage, name.place);
+    case Role::twin:
+      return member(Member::Role::twin, name.place);
     case Role::lower_end:
     case Role::upper_end: {
       const ChunkId chunk{name.role == Role::lower_end ? name.number : name.number + 1};
       return member(Member::Role::stage, {topology_->pipeline.shape().stage_of(chunk), name.place.replica});
     }
-    default: return 0;
+    default:
+      return 0;
   }
 }
 

@@ -28,7 +28,7 @@ class LaneRoute final : public BulkRoute, public LaneEvents {
       options.rank = own == low ? 0 : 1;
       options.token = lane_token(secret, options.name);
       options.limits.payload = Bytes{std::uint64_t{1} << 36};  // a whole stage's state
-      options.limits.payloads = i == 0 ? 1 : 1024;  // every frame has room for so many
+      options.limits.payloads = i == 0 ? 1 : 1024;             // every frame has room for so many
       options.connect_within = topology.timeouts.stage;
       options.memory = Arena::make(fmt::format("arrivals from {}", topology.nodes[other].name), {});
       LaneResult made = make_gloo_lane(std::move(options), *this);

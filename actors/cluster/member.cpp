@@ -16,8 +16,8 @@ FinishJob run_member(World& world, const Topology& topology, Cluster& cluster, c
   // The text and the checkpoints are on the first node: here, what is said of them is enough.
   std::optional<CheckpointPlan> checkpoint;
   if (begin.checkpoints) checkpoint = CheckpointPlan{};
-  const auto job = std::make_shared<const Job>(Job{world, topology, std::move(plan), {}, nullptr, {}, {}, {},
-                                                   std::move(checkpoint), begin.start});
+  const auto job = std::make_shared<const Job>(
+      Job{world, topology, std::move(plan), {}, nullptr, {}, {}, {}, std::move(checkpoint), begin.start});
   const auto outbox = std::make_shared<Outbox>([&world] { world.news(); });
   const Company company{{spawn_node(job, outbox, cluster.part())}, {}};
   std::optional<FinishJob> end;

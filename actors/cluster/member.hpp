@@ -6,7 +6,8 @@
 namespace stagecraft {
 
 /// From the begin that Cluster::join gave until the first node says how the job ended, or is lost. Ends every actor and
-/// stream of this part before it returns. On the thread that owns the world. Throws CannotStart: too little memory here.
+/// stream of this part before it returns. On the thread that owns the world. Throws CannotStart: too little memory
+/// here.
 FinishJob run_member(World& world, const Topology& topology, Cluster& cluster, const BeginJob& begin);
 
 }  // namespace stagecraft

@@ -1,8 +1,8 @@
 #include "actors/cluster/network.hpp"
 
+#include <fmt/format.h>
 #include <caf/io/all.hpp>
 #include <caf/openssl/all.hpp>
-#include <fmt/format.h>
 
 #include <charconv>
 
@@ -35,8 +35,7 @@ NetworkAddress parse_network_address(const std::string& text) {
   address.host = text.substr(0, colon);
   if (address.host.starts_with('[') && address.host.ends_with(']'))
     address.host = address.host.substr(1, address.host.size() - 2);
-  if (colon != std::string::npos)
-    std::from_chars(text.data() + colon + 1, text.data() + text.size(), address.port);
+  if (colon != std::string::npos) std::from_chars(text.data() + colon + 1, text.data() + text.size(), address.port);
   return address;
 }
 

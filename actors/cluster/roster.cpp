@@ -48,13 +48,15 @@ std::variant<std::uint32_t, std::string> Roster::admit(const Hello& hello) {
     return fmt::format("node '{}' runs build {} and node '{}' build {}; use the same program on all nodes", hello.name,
                        hello.build.substr(0, 12), own_.name, own_.build.substr(0, 12));
   if (hello.topology != own_.topology)
-    return fmt::format("node '{}' has another topology than node '{}': {}; start all nodes with the same file and the "
-                       "same --set",
-                       hello.name, own_.name, difference(own_.topology, hello.topology));
+    return fmt::format(
+        "node '{}' has another topology than node '{}': {}; start all nodes with the same file and the "
+        "same --set",
+        hello.name, own_.name, difference(own_.topology, hello.topology));
   if (const std::int64_t apart = hello.clock_s - own_.clock_s; apart > clocks_apart_s || apart < -clocks_apart_s)
-    return fmt::format("the clock of node '{}' is {} s {} that of node '{}'; set both, certificates and logs depend on "
-                       "them",
-                       hello.name, apart < 0 ? -apart : apart, apart < 0 ? "behind" : "ahead of", own_.name);
+    return fmt::format(
+        "the clock of node '{}' is {} s {} that of node '{}'; set both, certificates and logs depend on "
+        "them",
+        hello.name, apart < 0 ? -apart : apart, apart < 0 ? "behind" : "ahead of", own_.name);
   addresses_[index] = hello.address;
   return index;
 }

@@ -18,10 +18,10 @@ namespace stagecraft {
 /// What a node that wants to join says of itself.
 struct Hello {
   std::string name;
-  std::string address;        ///< where other nodes reach its gate: host:port
-  std::string build;          ///< fingerprint of its program
-  std::string topology;       ///< the resolved file, as text
-  std::int64_t clock_s = 0;   ///< its wall clock, in seconds since 1970
+  std::string address;       ///< where other nodes reach its gate: host:port
+  std::string build;         ///< fingerprint of its program
+  std::string topology;      ///< the resolved file, as text
+  std::int64_t clock_s = 0;  ///< its wall clock, in seconds since 1970
 };
 STAGECRAFT_WIRE(Hello, x.name, x.address, x.build, x.topology, x.clock_s)
 

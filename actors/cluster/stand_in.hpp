@@ -37,7 +37,10 @@ struct StandInState<caf::typed_actor<Signatures...>> {
   void on(Message&& x) {
     using Plain = std::remove_cvref_t<Message>;
     if constexpr (crosses_nodes<Plain>) {
-      Outgoing out{who, index_in<Plain, typename MessageOf<Signatures>::Type...>(), {}, {},
+      Outgoing out{who,
+                   index_in<Plain, typename MessageOf<Signatures>::Type...>(),
+                   {},
+                   {},
                    std::is_same_v<Plain, ParcelMessage> ? BulkLane::urgent : BulkLane::state};
       WireWriter write(out.bytes, &out.payloads);
       write(x);

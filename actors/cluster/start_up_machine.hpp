@@ -1,9 +1,11 @@
 // The start-up of several processes as a pure value: who knocks at whom, until every node reaches every other one.
 // Event in, effects out. One owner; not thread-safe. Deadlines are those of whoever waits for it.
 //
-//   the first node:  waits for the hello of each other one -> sends all of them the roster -> waits until all are meshed
-//   any other:       says hello -> gets the roster -> greets those before it, is greeted by those behind it; a greeting
-//                    and its answer carry the addresses of the lanes -> says that it is meshed once all its lanes are up
+//   the first node:  waits for the hello of each other one -> sends all of them the roster -> waits until all are
+//   meshed any other:       says hello -> gets the roster -> greets those before it, is greeted by those behind it; a
+//   greeting
+//                    and its answer carry the addresses of the lanes -> says that it is meshed once all its lanes are
+//                    up
 #pragma once
 
 #include <map>
@@ -111,8 +113,8 @@ class StartUpMachine {
   void maybe_ready(Effects& effects);
 
   std::uint32_t index_ = 0, nodes_ = 0;
-  std::optional<Roster> roster_;            // the first node's
-  std::optional<RosterSheet> sheet_;        // any other's
+  std::optional<Roster> roster_;      // the first node's
+  std::optional<RosterSheet> sheet_;  // any other's
   std::string secret_;
   std::map<std::uint32_t, LaneAddresses> early_;    // greeted before the sheet came
   std::map<std::uint32_t, LaneAddresses> answers_;  // greeted, and this end's lanes are being made

@@ -36,7 +36,9 @@ struct IsDuration : std::false_type {};
 template <class Rep, class Period>
 struct IsDuration<std::chrono::duration<Rep, Period>> : std::true_type {};
 template <class Archive, class T>
-concept Bulk = requires(Archive& f, T& x) { bulk(f, x); };
+concept Bulk = requires(Archive& f, T& x) {
+  bulk(f, x);
+};
 }  // namespace wire
 
 class WireWriter {
@@ -234,7 +236,8 @@ inline void WireReader::get(Tensor& x) {
   get_raw(charged);
   if (!payloads_ || used_ == payloads_->size()) throw WireError("a message names a payload that did not come");
   const Tensor& payload = (*payloads_)[used_++];
-  if (elements > payload.buffer()->size() / sizeof(float)) throw WireError("a payload is smaller than its message says");
+  if (elements > payload.buffer()->size() / sizeof(float))
+    throw WireError("a payload is smaller than its message says");
   if (charged == payload.buffer()->charged().value) {
     x = Tensor(payload.buffer(), elements);
   } else {

@@ -7,10 +7,10 @@
 
 namespace stagecraft {
 
-#define STAGECRAFT_BULK(type, ...)       \
-  template <class Archive>               \
-  bool bulk(Archive& f, type& x) {       \
-    return f(__VA_ARGS__);               \
+#define STAGECRAFT_BULK(type, ...) \
+  template <class Archive>         \
+  bool bulk(Archive& f, type& x) { \
+    return f(__VA_ARGS__);         \
   }
 STAGECRAFT_BULK(Packing, x.starts)
 STAGECRAFT_BULK(TokenBatch, x.iteration, x.micro_batch, x.packing, x.inputs, x.targets)

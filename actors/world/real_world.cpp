@@ -93,11 +93,10 @@ class RealWorld final : public World {
     return std::chrono::steady_clock::now().time_since_epoch() - Duration{start_.load(std::memory_order_relaxed)};
   }
   std::int64_t calendar_s() const override {
-    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
   }
-  void set_clock(Instant now) override {
-    start_ = (std::chrono::steady_clock::now().time_since_epoch() - now).count();
-  }
+  void set_clock(Instant now) override { start_ = (std::chrono::steady_clock::now().time_since_epoch() - now).count(); }
   caf::actor_system& system() override { return system_; }
   bool is_virtual() const override { return false; }
   Entropy entropy(std::string_view name) const override { return Entropy(0, name); }

@@ -42,9 +42,7 @@ TEST(NodesApart, with_chunks_and_a_plan) {
   expect_same_bits_apart({1, 1}, {"pipeline.stages=2", "pipeline.chunks=2", "pipeline.schedule=zb-v"});
   expect_same_bits_apart({1, 1, 1}, {"pipeline.stages=3", "pipeline.schedule=planned", "pipeline.dispatch=follow"});
 }
-TEST(NodesApart, without_twins) {
-  expect_same_bits_apart({2, 1}, {"pipeline.stages=3", "recovery.twins=false"});
-}
+TEST(NodesApart, without_twins) { expect_same_bits_apart({2, 1}, {"pipeline.stages=3", "recovery.twins=false"}); }
 
 TEST(NodesApart, on_emulated_devices) {
   const std::string node =
@@ -71,7 +69,7 @@ TEST(NodesApart, continue_a_checkpoint_of_any_layout) {
   run.options.checkpoint_folder = "/checkpoints/tiny";
   const RunResult whole = run_virtual(two, run);
   ASSERT_TRUE(sound(whole)) << whole.reason;
-  run.options.resume_from = "/checkpoints/tiny/step-2";
+  run.options.resume_from = "/checkpoints/tiny/step-00000002";
   const RunResult rest = run_virtual(three, run);
   ASSERT_TRUE(sound(rest)) << rest.reason;
   EXPECT_EQ(rest.weights_sha256, whole.weights_sha256);

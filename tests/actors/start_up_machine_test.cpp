@@ -17,7 +17,9 @@ Topology of_nodes(std::uint32_t count) {
   return load(tiny_file(), {fmt::format("nodes=[{}]", nodes)});
 }
 
-Hello hello_of(std::uint32_t n) { return {fmt::format("n{}", n), fmt::format("10.0.0.{}:7000", n), "build", "text", 0}; }
+Hello hello_of(std::uint32_t n) {
+  return {fmt::format("n{}", n), fmt::format("10.0.0.{}:7000", n), "build", "text", 0};
+}
 
 // All nodes, and what is on its way between them.
 class Nodes {

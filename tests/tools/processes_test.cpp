@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 /// Three nodes with a stage each; `more` goes in at the end.
 std::string tiny_nodes(const std::string& more = {}, const std::string& listen = "127.0.0.1:0") {
   std::ofstream("text.txt") << std::string(400, 'a') + "\n\n" + std::string(300, 'b') + "\n\nand something else\n\n";
-  std::ofstream("nodes.yaml") << R"(version: 1
+  std::ofstream("nodes.yaml")
+      << R"(version: 1
 job: { name: nodes, seed: 7, iterations: 6 }
 model: { layers: 3, width: 16, heads: 2, hidden: 24, context: 16 }
 data: { sources: [{ files: text.txt, split: "\n\n" }], micro_batch_tokens: 16 }
@@ -29,8 +30,9 @@ pipeline: { stages: 3, schedule: 1f1b, dispatch: reactive }
 timeouts: { operation: 10s, iteration: 20s, stage: 30s, node: 40s }
 checkpoint: { every: 2 }
 nodes:
-)" << "  - { name: n0, listen: \"" << listen << "\", devices: [{ kind: cpu, count: 1, memory: 64MiB }] }\n"
-                              << R"(  - { name: n1, listen: "127.0.0.1:0", devices: [{ kind: cpu, count: 1, memory: 64MiB }] }
+)"
+      << "  - { name: n0, listen: \"" << listen << "\", devices: [{ kind: cpu, count: 1, memory: 64MiB }] }\n"
+      << R"(  - { name: n1, listen: "127.0.0.1:0", devices: [{ kind: cpu, count: 1, memory: 64MiB }] }
   - { name: n2, listen: "127.0.0.1:0", devices: [{ kind: cpu, count: 1, memory: 64MiB }] }
 )" << more;
   return "nodes.yaml";
@@ -84,10 +86,9 @@ TEST(Node, does_not_wait_for_ever) {
   const Ran alone = run("node " + file + " --name n1 --leader 127.0.0.1:1" + brief);
   EXPECT_EQ(alone.code, 2);
   EXPECT_TRUE(has(alone, "the first node does not answer within 1 s")) << alone.output;
-  const Ran first = run("node " + file + " --name n0" + brief);
+  const Ran first = run("node " + file + " --name n0 --fresh" + brief);
   EXPECT_EQ(first.code, 2);
-  EXPECT_TRUE(has(first, "node 'n1' (127.0.0.1:0) has not come, node 'n2' (127.0.0.1:0) has not come"))
-      << first.output;
+  EXPECT_TRUE(has(first, "node 'n1' (127.0.0.1:0) has not come, node 'n2' (127.0.0.1:0) has not come")) << first.output;
 }
 
 TEST(Node, is_not_let_in_with_another_topology) {
@@ -96,9 +97,9 @@ TEST(Node, is_not_let_in_with_another_topology) {
       " --set timeouts.operation=1s --set timeouts.iteration=2s --set timeouts.stage=5s --set timeouts.node=6s";
   const std::string port = std::to_string(20000 + getpid() % 20000);
   const std::string listen = " --set nodes.0.listen=127.0.0.1:" + port;
-  const Ran both = run_command("(" + std::string(STAGECRAFT_BINARY) + " node " + file + " --name n0" + brief + listen +
-                               " 2>&1 & " + STAGECRAFT_BINARY + " node " + file + " --name n1" + brief + listen +
-                               " --set job.seed=8 2>&1; wait)");
+  const Ran both = run_command("(" + std::string(STAGECRAFT_BINARY) + " node " + file + " --name n0 --fresh" + brief +
+                               listen + " 2>&1 & " + STAGECRAFT_BINARY + " node " + file + " --name n1" + brief +
+                               listen + " --set job.seed=8 2>&1; wait)");
   EXPECT_TRUE(has(both, "the first node does not let it in: node 'n1' has another topology than node 'n0': line"))
       << both.output;
   EXPECT_TRUE(has(both, "refused: node 'n1' has another topology")) << both.output;
