@@ -33,9 +33,10 @@ namespace stagecraft {
 
 /// What a lane moves. Either part may be empty. A payload without elements arrives as an empty handle.
 struct LaneParcel {
-  std::vector<char> header;  ///< the sender's own bytes; copied once
-  /// Floats, moved as raw bytes: sent from their own buffers, which the lane holds until the peer has them all, and
-  /// received into buffers of the receiver's arena, charged there as they were here.
+  std::vector<char> header;  ///< the sender's own bytes
+  /// Floats, moved as raw bytes: sent from their own buffers, which the lane holds until the peer has acknowledged the
+  /// parcel, and received into buffers of the receiver's arena, charged there as they were here. The first 5 KiB of a
+  /// parcel's pieces, as far as whole ones have room there, are copied instead, which spares them a round trip.
   std::vector<Tensor> payloads;
 };
 
@@ -75,7 +76,7 @@ class LaneEvents {
 struct LaneFigures {
   std::uint64_t parcels_sent = 0, parcels_acknowledged = 0, parcels_arrived = 0;
   std::uint64_t bytes_sent = 0, bytes_arrived = 0;  ///< of headers and payloads
-  std::uint64_t bytes_copied = 0;                   ///< of those, by the lane itself: headers, never payloads
+  std::uint64_t bytes_copied = 0;                   ///< of those sent, by the lane itself: small pieces only
   std::size_t queued = 0;                           ///< parcels that wait for the window; its bound is the caller's
 };
 

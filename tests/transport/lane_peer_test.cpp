@@ -239,7 +239,7 @@ TEST(LanePeer, frames_that_lie_end_the_lane_and_nothing_else) {
     EXPECT_LT(test::seconds_of([&] { lied.lane->close(); }), 1.);
     return text;
   };
-  EXPECT_EQ(why({}, 0, 40), "lane 'left': a frame whose checksum does not hold");
+  EXPECT_EQ(why({}, 0, 20), "lane 'left': a frame whose checksum does not hold");
   EXPECT_EQ(why({}, 1, std::nullopt), "lane 'left': parcel 1 came where parcel 0 was due");
   EXPECT_EQ(why({std::vector<char>(70000), {}}, 0, std::nullopt),
             "lane 'left': a header of 70000 bytes was announced, over the limit of 65536");
