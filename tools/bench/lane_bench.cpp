@@ -135,6 +135,8 @@ class Moved {
  public:
   explicit Moved(const Wire& wire) : is_child_(wire.is_child), payload_(*arena_, sizes.back() / sizeof(float)) {
     std::memset(payload_.data(), 1, sizes.back());
+    // As that of a stage: what arrives is small against what was ever in use, so its blocks are kept and used again.
+    arena_->allocate(std::size_t{1} << 30);
     LaneOptions options;
     options.name = "bench", options.listen = "127.0.0.1", options.rank = is_child_ ? 1 : 0;
     options.limits.window = window;
