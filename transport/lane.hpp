@@ -69,6 +69,7 @@ class LaneEvents {
   virtual void connected() = 0;
   virtual void arrived(LaneParcel parcel) = 0;
   /// Once, last, with the lane's name in it. Parcels that the peer has not acknowledged may or may not have arrived.
+  /// What the lane holds of them goes with close().
   virtual void failed(std::string why) = 0;
 };
 
@@ -80,7 +81,7 @@ struct LaneFigures {
   std::size_t queued = 0;                           ///< parcels that wait for the window; its bound is the caller's
 };
 
-/// Thread promise: any thread, except that close() and the destructor exclude everything else.
+/// Thread promise: any thread. A second close() does not wait for the first.
 class Lane {
  public:
   virtual ~Lane() = default;

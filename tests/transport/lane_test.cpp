@@ -10,6 +10,7 @@
 
 #include "planning/random.hpp"
 #include "tests/transport/lane_fixture.hpp"
+#include "transport/socket_address.hpp"
 
 namespace stagecraft {
 namespace {
@@ -223,6 +224,17 @@ TEST(Lane, it_listens_on_one_address_only) {
   EXPECT_THAT(why("no.such.host.invalid"), HasSubstr("lane 'left' can't listen on 'no.such.host.invalid'"));
 }
 
+TEST(Lane, ipv6_will_do_as_well) {
+  if (std::holds_alternative<std::string>(own_address("::1"))) GTEST_SKIP() << "this machine has no IPv6";
+  auto left = test::lane_options(0), right = test::lane_options(1);
+  left.listen = right.listen = "::1";
+  LanePair ends(left, right);
+  EXPECT_EQ(ends.left->address().substr(0, 6), "[::1]:");
+  ASSERT_EQ(ends.left->send({{'6'}, {}}), std::nullopt);
+  ASSERT_TRUE(ends.open());
+  EXPECT_TRUE(ends.right_log.wait_parcels(1));
+}
+
 TEST(Lane, the_other_end_hears_of_a_close) {
   LanePair ends;
   ASSERT_TRUE(ends.open());
@@ -249,7 +261,8 @@ TEST(Lane, closing_takes_no_time_whatever_is_under_way) {
   for (const bool busy_end_first : {true, false}) {
     LanePair ends;
     ASSERT_TRUE(ends.open());
-    for (std::uint64_t i = 0; i < 20; ++i) ASSERT_EQ(ends.left->send({{}, {tensor(*arena, 4 << 20, i)}}), std::nullopt);
+    const Tensor payload(*arena, 4 << 20);
+    for (int i = 0; i < 20; ++i) ASSERT_EQ(ends.left->send({{}, {payload}}), std::nullopt);
     ASSERT_TRUE(ends.right_log.wait_parcels(2));
     quick(busy_end_first ? *ends.left : *ends.right, "in a stream");
     quick(busy_end_first ? *ends.right : *ends.left, "after the peer has gone");
