@@ -233,7 +233,7 @@ TEST(LanePeer, frames_that_lie_end_the_lane_and_nothing_else) {
     auto frame = lied.frame(parcel, sequence, theirs);
     if (flip) frame[*flip] = static_cast<char>(frame[*flip] ^ 1);
     lied.liar.say(frame_slot, frame);
-    const std::string text = lied.log.wait_failure();
+    std::string text = lied.log.wait_failure();
     EXPECT_EQ(lied.options.memory->peak(), Bytes{0});
     EXPECT_EQ(lied.log.count(), 0U);
     EXPECT_LT(test::seconds_of([&] { lied.lane->close(); }), 1.);

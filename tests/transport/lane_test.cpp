@@ -31,7 +31,7 @@ Tensor tensor(Arena& arena, std::size_t elements, std::uint64_t seed) {
   return made;
 }
 
-LaneParcel parcel(Arena& arena, std::size_t header, std::vector<std::size_t> sizes, std::uint64_t seed) {
+LaneParcel parcel(Arena& arena, std::size_t header, const std::vector<std::size_t>& sizes, std::uint64_t seed) {
   LaneParcel made;
   for (std::size_t i = 0; i < header; ++i) made.header.push_back(static_cast<char>(keyed(seed, 99, i)));
   for (const std::size_t size : sizes) made.payloads.push_back(tensor(arena, size, seed + size));
