@@ -79,6 +79,15 @@ struct CheckpointOptions {
   bool gguf = false;           ///< export: one GGUF file instead of a folder for Hugging Face's transformers
 };
 
+struct CertificateOptions {
+  FileOptions file;
+  std::string out;  ///< the folder
+  std::string
+      node;        ///< only this node, signed by the authority that is in the folder; empty: a new authority, all nodes
+  int days = 365;  ///< how long they are valid
+  bool force = false;  ///< write over what is there
+};
+
 struct ScenarioOptions {
   std::vector<std::string> files;                                ///< scenarios; of a swarm: one topology
   std::optional<std::pair<std::uint64_t, std::uint64_t>> seeds;  ///< instead of the file's
@@ -94,6 +103,7 @@ int scenario_check_command(const ScenarioOptions& options);
 int scenario_run_command(const ScenarioOptions& options);
 int scenario_swarm_command(const ScenarioOptions& options);
 int explain_command(const std::string& code);
+int certificate_command(const CertificateOptions& options);
 int checkpoint_ls_command(const CheckpointOptions& options);
 int checkpoint_verify_command(const CheckpointOptions& options);
 int checkpoint_reshard_command(const CheckpointOptions& options);

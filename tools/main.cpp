@@ -152,6 +152,21 @@ void add_checkpoint_verbs(CLI::App& app, CheckpointOptions& options, int& code) 
   exported->add_flag("--gguf", options.gguf, "one GGUF file, for llama.cpp and its kin");
 }
 
+// What it fills in outlives the parsing.
+void add_certificate_verb(CLI::App& app, CertificateOptions& options, int& code) {
+  CLI::App* verb =
+      app.add_subcommand("certificate", "make the job's own authority, and a certificate and a key for each node");
+  add_file_options(*verb, options.file);
+  verb->add_option("--out", options.out, "the folder for them; made if it is missing")
+      ->required()
+      ->check([](const std::string& text) { return text.empty() ? "expected a folder, got ''" : ""; });
+  verb->add_option("--node", options.node, "only for this node, signed by the authority in the folder");
+  verb->add_option("--days", options.days, "how long they are valid (default 365)")->check(CLI::Range(1, 3650));
+  verb->add_flag("--force", options.force, "write over what is there");
+  verb->add_flag("--json", options.file.json, "one object on one line");
+  verb->callback([&options, &code] { code = certificate_command(options); });
+}
+
 // The verbs below `scenario`. What they fill in outlives the parsing.
 void add_scenario_verbs(CLI::App& app, ScenarioOptions& options, int& code) {
   CLI::App* scenario = app.add_subcommand("scenario", "faults that strike a run, and what is expected of it");
@@ -247,6 +262,9 @@ int command(int argc, char** argv) {
 
   ScenarioOptions scenario;
   add_scenario_verbs(app, scenario, code);
+
+  CertificateOptions certificate;
+  add_certificate_verb(app, certificate, code);
 
   CLI::App* explain = app.add_subcommand("explain", "the page of an error code, for example SC0203");
   explain->add_option("CODE", page, "the code")->required();

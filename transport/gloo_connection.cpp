@@ -35,6 +35,7 @@ PostedBuffer::PostedBuffer(std::unique_ptr<gloo::transport::UnboundBuffer> buffe
 PostedBuffer::~PostedBuffer() = default;
 void PostedBuffer::receive(std::uint64_t slot) { buffer_->recv(peer_, slot); }
 void PostedBuffer::send(std::uint64_t slot) { buffer_->send(peer_, slot); }
+void PostedBuffer::send(std::uint64_t slot, std::size_t bytes) { buffer_->send(peer_, slot, 0, bytes); }
 bool PostedBuffer::wait() { return buffer_->waitRecv(forever); }
 void PostedBuffer::break_off() { buffer_->abortWaitRecv(); }
 

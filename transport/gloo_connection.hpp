@@ -30,10 +30,11 @@ class PostedBuffer {
   PostedBuffer(const PostedBuffer&) = delete;
   PostedBuffer& operator=(const PostedBuffer&) = delete;
 
-  /// Of the whole buffer; return at once. A message longer than the receive that it meets ends this process, in Gloo:
-  /// both sides must know the size beforehand.
+  /// Of the whole buffer, or of its first bytes; return at once. A message may be shorter than the receive that it
+  /// meets. One that is longer ends the receiving process, in Gloo: both sides must know the size beforehand.
   void receive(std::uint64_t slot);
   void send(std::uint64_t slot);
+  void send(std::uint64_t slot, std::size_t bytes);
   /// Blocks until what was to be received is there, or break_off(): then false.
   bool wait();
   /// Ends a wait, or the next one.

@@ -87,6 +87,7 @@ class GlooLane final : public Lane {
   bool greet();
   void open();
   void deliver();
+  bool more_is_coming() const;
   void report_failure();
   // The reader's.
   void read_frames();
@@ -96,6 +97,7 @@ class GlooLane final : public Lane {
   bool await_open();
   std::string what_is_missing() const;
   void send_what_the_window_allows();
+  void put_on_the_wire(Transfer& transfer);
   void take_acknowledgement(const Message& ack);
 
   const LaneOptions options_;

@@ -83,6 +83,8 @@ void GlooLane::open() {
 }
 
 void GlooLane::deliver() {
+  std::uint32_t owed = 0;  // parcels to acknowledge
+  std::uint64_t acks = 0;
   for (std::uint64_t n = 0;; ++n) {
     Transfer* next = nullptr;
     {
@@ -100,10 +102,18 @@ void GlooLane::deliver() {
       ++figures_.parcels_arrived, figures_.bytes_arrived += bytes_of(parcel);
     }
     events_.arrived(std::move(parcel));
-    Message& ack = acks_out_[n % acks_out_.size()];
+    if (++owed < options_.limits.window / 2 && more_is_coming()) continue;
+    owed = 0;
+    Message& ack = acks_out_[acks++ % acks_out_.size()];
     ack.set_number(n);
     ack.buffer->send(ack_slot);
   }
+}
+
+// Then an acknowledgement can wait for that: each makes the loops of both ends stop what they do.
+bool GlooLane::more_is_coming() const {
+  const std::lock_guard lock(mutex_);
+  return !arriving_.empty();
 }
 
 // The receiver is the only one that speaks to the events, so this is the last they hear.
@@ -129,8 +139,8 @@ void GlooLane::read_frames() {
     if (const auto* wrong = std::get_if<std::string>(&read)) return fail(*wrong);
     if (n >= figures().parcels_arrived + options_.limits.window)
       return fail(fmt::format("the peer sent parcel {} beyond the window of {}", n, options_.limits.window));
-    frame.buffer->receive(frame_slot);
     Transfer transfer = make_room(std::get<Announced>(std::move(read)));
+    frame.buffer->receive(frame_slot);
     const std::lock_guard lock(mutex_);
     arriving_.push_back(std::move(transfer));
     changed_.notify_all();
@@ -153,7 +163,11 @@ Transfer GlooLane::make_room(Announced announced) {
     }
     transfer.parcel.payloads.emplace_back(options_.memory->allocate(payload.bytes, payload.charged),
                                           payload.bytes / sizeof(float));
-    expect(transfer.parcel.payloads.back().data(), payload.bytes);
+    float* to = transfer.parcel.payloads.back().data();
+    if (payload.inside != nullptr)
+      std::memcpy(to, payload.inside, payload.bytes);
+    else
+      expect(to, payload.bytes);
   }
   return transfer;
 }
@@ -200,33 +214,36 @@ void GlooLane::send_what_the_window_allows() {
       if (stopped_ || queue_.empty()) return;
       transfer.parcel = std::move(queue_.front());
       queue_.pop_front();
-      const std::size_t header = transfer.parcel.header.size();
-      ++figures_.parcels_sent, figures_.bytes_sent += bytes_of(transfer.parcel);
-      figures_.bytes_copied += header <= header_room(options_.limits) ? header : 0;
     }
     in_flight_.push_back(std::move(transfer));
-    LaneParcel& parcel = in_flight_.back().parcel;
-    auto& body = in_flight_.back().body;
-    Message& frame = frames_out_[sent_ % frames_out_.size()];
-    write_frame(parcel, sent_++, options_.limits, frame.bytes);
-    frame.buffer->send(frame_slot);
-    const auto add = [&](void* from, std::size_t size) {
-      body.push_back(connection_->buffer(from, size));
-      body.back()->send(body_slot);
-    };
-    if (parcel.header.size() > header_room(options_.limits)) add(parcel.header.data(), parcel.header.size());
-    for (Tensor& payload : parcel.payloads)
-      if (payload.size() > 0) add(payload.data(), payload.size() * sizeof(float));
+    put_on_the_wire(in_flight_.back());
   }
 }
 
-// The peer has the whole parcel, so Gloo is done with its buffers, too.
+void GlooLane::put_on_the_wire(Transfer& transfer) {
+  Message& frame = frames_out_[sent_ % frames_out_.size()];
+  frame.buffer->send(frame_slot, write_frame(transfer.parcel, sent_++, options_.limits, frame.bytes));
+  FrameRoom room(options_.limits);
+  std::uint64_t copied = 0;
+  const auto send_or_skip = [&](void* from, std::size_t bytes) {
+    if (bytes == 0) return;
+    if (room.takes(bytes)) return static_cast<void>(copied += bytes);
+    transfer.body.push_back(connection_->buffer(from, bytes));
+    transfer.body.back()->send(body_slot);
+  };
+  send_or_skip(transfer.parcel.header.data(), transfer.parcel.header.size());
+  for (Tensor& payload : transfer.parcel.payloads)
+    if (payload.size() > 0) send_or_skip(payload.data(), payload.size() * sizeof(float));
+  const std::lock_guard lock(mutex_);
+  ++figures_.parcels_sent, figures_.bytes_sent += bytes_of(transfer.parcel), figures_.bytes_copied += copied;
+}
+
+// The peer has these parcels as a whole, so Gloo is done with their buffers, too.
 void GlooLane::take_acknowledgement(const Message& ack) {
-  if (in_flight_.empty() || ack.number() != acknowledged_)
+  if (ack.number() < acknowledged_ || ack.number() - acknowledged_ >= in_flight_.size())
     return fail(fmt::format("the peer acknowledged parcel {} where {} were on their way, from {} on", ack.number(),
                             in_flight_.size(), acknowledged_));
-  in_flight_.pop_front();
-  ++acknowledged_;
+  for (; acknowledged_ <= ack.number(); ++acknowledged_) in_flight_.pop_front();
   const std::lock_guard lock(mutex_);
   figures_.parcels_acknowledged = acknowledged_;
 }

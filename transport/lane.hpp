@@ -33,9 +33,10 @@ namespace stagecraft {
 
 /// What a lane moves. Either part may be empty. A payload without elements arrives as an empty handle.
 struct LaneParcel {
-  std::vector<char> header;  ///< the sender's own bytes; copied once
-  /// Floats, moved as raw bytes: sent from their own buffers, which the lane holds until the peer has them all, and
-  /// received into buffers of the receiver's arena, charged there as they were here.
+  std::vector<char> header;  ///< the sender's own bytes
+  /// Floats, moved as raw bytes: sent from their own buffers, which the lane holds until the peer has acknowledged the
+  /// parcel, and received into buffers of the receiver's arena, charged there as they were here. The first 5 KiB of a
+  /// parcel's pieces, as far as whole ones have room there, are copied instead, which spares them a round trip.
   std::vector<Tensor> payloads;
 };
 
@@ -68,6 +69,7 @@ class LaneEvents {
   virtual void connected() = 0;
   virtual void arrived(LaneParcel parcel) = 0;
   /// Once, last, with the lane's name in it. Parcels that the peer has not acknowledged may or may not have arrived.
+  /// What the lane holds of them goes with close().
   virtual void failed(std::string why) = 0;
 };
 
@@ -75,11 +77,11 @@ class LaneEvents {
 struct LaneFigures {
   std::uint64_t parcels_sent = 0, parcels_acknowledged = 0, parcels_arrived = 0;
   std::uint64_t bytes_sent = 0, bytes_arrived = 0;  ///< of headers and payloads
-  std::uint64_t bytes_copied = 0;                   ///< of those, by the lane itself: headers, never payloads
+  std::uint64_t bytes_copied = 0;                   ///< of those sent, by the lane itself: small pieces only
   std::size_t queued = 0;                           ///< parcels that wait for the window; its bound is the caller's
 };
 
-/// Thread promise: any thread, except that close() and the destructor exclude everything else.
+/// Thread promise: any thread. A second close() does not wait for the first.
 class Lane {
  public:
   virtual ~Lane() = default;

@@ -22,7 +22,7 @@ constexpr std::uint64_t magic = 0x656e616c20666373;  // "scf lane"
 constexpr std::uint32_t version = 1;
 constexpr std::uint32_t most_payloads = 1024, most_window = 1024;
 constexpr std::uint64_t most_header = 16 << 20, most_payload = std::uint64_t{1} << 40;
-constexpr std::size_t most_header_room = 1024;
+constexpr std::uint64_t most_room = 5 << 10;  // a payload of 4 KiB and a header
 
 struct Hello {
   std::uint64_t magic;
@@ -32,16 +32,17 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == lane_hello_bytes && std::is_trivially_copyable_v<Hello>);
 
-// Then an entry per payload that the limits allow, then room for the header.
+// Then an entry per payload, then what has room.
 struct FrameHead {
   std::uint64_t checksum;  // XXH3 of what stands after it
   std::uint64_t sequence;
-  std::uint32_t header_bytes, payloads;
+  std::uint32_t bytes;  // of the frame
+  std::uint32_t header_bytes, payloads, unused;
 };
 struct FrameEntry {
   std::uint64_t bytes, charged;
 };
-static_assert(sizeof(FrameHead) == 24 && sizeof(FrameEntry) == 16);
+static_assert(sizeof(FrameHead) == 32 && sizeof(FrameEntry) == 16);
 
 std::array<unsigned char, 32> proof_of(const Hello& hello, const LaneToken& token) {
   std::array<unsigned char, 32> proof{};
@@ -126,31 +127,43 @@ std::optional<std::string> check_parcel(const LaneParcel& parcel, const LaneLimi
   return std::nullopt;
 }
 
-std::size_t header_room(const LaneLimits& limits) {
-  return std::min<std::size_t>(limits.header.value, most_header_room);
-}
+FrameRoom::FrameRoom(const LaneLimits& limits)
+    : left_(std::min(limits.header.value + limits.payload.value, most_room)) {}
 
 std::size_t frame_bytes(const LaneLimits& limits) {
-  return sizeof(FrameHead) + limits.payloads * sizeof(FrameEntry) + header_room(limits);
+  return sizeof(FrameHead) + limits.payloads * sizeof(FrameEntry) +
+         std::min(limits.header.value + limits.payload.value, most_room);
 }
 
-void write_frame(const LaneParcel& parcel, std::uint64_t sequence, const LaneLimits& limits, std::span<char> frame) {
+std::size_t write_frame(const LaneParcel& parcel, std::uint64_t sequence, const LaneLimits& limits,
+                        std::span<char> frame) {
   STAGECRAFT_ASSERT(frame.size() == frame_bytes(limits), "a frame of {} bytes", frame.size());
-  std::fill(frame.begin(), frame.end(), '\0');
-  FrameHead head{0, sequence, static_cast<std::uint32_t>(parcel.header.size()),
-                 static_cast<std::uint32_t>(parcel.payloads.size())};
-  std::memcpy(frame.data(), &head, sizeof head);
-  char* at = frame.data() + sizeof head;
+  char* at = frame.data() + sizeof(FrameHead);
+  const auto put = [&](const void* from, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(at, from, bytes);
+    at += bytes;
+  };
   for (const Tensor& payload : parcel.payloads) {
     const std::uint64_t bytes = bytes_of(payload);
     const FrameEntry entry{bytes, bytes == 0 ? 0 : payload.buffer()->charged().value};
-    std::memcpy(at, &entry, sizeof entry);
-    at += sizeof entry;
+    put(&entry, sizeof entry);
   }
-  if (!parcel.header.empty() && parcel.header.size() <= header_room(limits))
-    std::memcpy(frame.data() + frame.size() - header_room(limits), parcel.header.data(), parcel.header.size());
-  head.checksum = checksum_of(frame);
+  FrameRoom room(limits);
+  if (room.takes(parcel.header.size())) put(parcel.header.data(), parcel.header.size());
+  for (const Tensor& payload : parcel.payloads)
+    if (const std::uint64_t bytes = bytes_of(payload); bytes > 0 && room.takes(bytes)) put(payload.data(), bytes);
+
+  const auto used = static_cast<std::size_t>(at - frame.data());
+  FrameHead head{0,
+                 sequence,
+                 static_cast<std::uint32_t>(used),
+                 static_cast<std::uint32_t>(parcel.header.size()),
+                 static_cast<std::uint32_t>(parcel.payloads.size()),
+                 0};
   std::memcpy(frame.data(), &head, sizeof head);
+  head.checksum = checksum_of(frame.first(used));
+  std::memcpy(frame.data(), &head, sizeof head);
+  return used;
 }
 
 std::variant<Announced, std::string> read_frame(std::span<const char> frame, std::uint64_t expected_sequence,
@@ -158,7 +171,8 @@ std::variant<Announced, std::string> read_frame(std::span<const char> frame, std
   STAGECRAFT_ASSERT(frame.size() == frame_bytes(limits), "a frame of {} bytes", frame.size());
   FrameHead head{};
   std::memcpy(&head, frame.data(), sizeof head);
-  if (head.checksum != checksum_of(frame)) return "a frame whose checksum does not hold";
+  if (head.bytes < sizeof head || head.bytes > frame.size() || head.checksum != checksum_of(frame.first(head.bytes)))
+    return "a frame whose checksum does not hold";
   if (head.sequence != expected_sequence)
     return fmt::format("parcel {} came where parcel {} was due", head.sequence, expected_sequence);
   if (head.header_bytes > limits.header.value)
@@ -168,20 +182,28 @@ std::variant<Announced, std::string> read_frame(std::span<const char> frame, std
     return fmt::format("{} payloads were announced, over the limit of {}", head.payloads, limits.payloads);
   Announced announced;
   std::uint64_t left = limits.payload.value;
-  for (std::uint32_t i = 0; i < head.payloads; ++i) {
+  const char* at = frame.data() + sizeof head;
+  for (std::uint32_t i = 0; i < head.payloads; ++i, at += sizeof(FrameEntry)) {
     FrameEntry entry{};
-    std::memcpy(&entry, frame.data() + sizeof head + i * sizeof entry, sizeof entry);
+    std::memcpy(&entry, at, sizeof entry);
     if (entry.bytes > left)
       return fmt::format("payload {} of {} bytes was announced, over the limit of {} for all of a parcel", i,
                          entry.bytes, limits.payload.value);
     if (entry.bytes % sizeof(float) != 0) return fmt::format("payload {} of {} bytes is no floats", i, entry.bytes);
     left -= entry.bytes;
-    announced.payloads.push_back({entry.bytes, Bytes{entry.charged}});
+    announced.payloads.push_back({entry.bytes, Bytes{entry.charged}, nullptr});
   }
+  FrameRoom room(limits);
   announced.header.resize(head.header_bytes);
-  announced.header_follows = head.header_bytes > header_room(limits);
-  if (head.header_bytes > 0 && !announced.header_follows)
-    std::memcpy(announced.header.data(), frame.data() + frame.size() - header_room(limits), head.header_bytes);
+  announced.header_follows = !room.takes(head.header_bytes);
+  if (!announced.header_follows && head.header_bytes > 0) {
+    std::memcpy(announced.header.data(), at, head.header_bytes);
+    at += head.header_bytes;
+  }
+  for (auto& payload : announced.payloads)
+    if (payload.bytes > 0 && room.takes(payload.bytes)) payload.inside = at, at += payload.bytes;
+  if (at != frame.data() + head.bytes)
+    return fmt::format("a frame of {} bytes, where what it announces makes {}", head.bytes, at - frame.data());
   return announced;
 }
 

@@ -13,8 +13,10 @@
 
 namespace stagecraft::test {
 
-/// Far beyond what anything here takes, on a machine that is busy.
-constexpr auto patience = std::chrono::seconds(20);
+/// Far beyond what anything here takes, under a sanitizer on a machine that is busy.
+constexpr auto patience = std::chrono::seconds(60);
+/// What takes milliseconds on an idle machine, and for ever where a wait is not broken off.
+constexpr double soon = 10.;
 
 class LaneLog final : public LaneEvents {
  public:

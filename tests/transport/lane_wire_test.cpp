@@ -1,5 +1,6 @@
 #include "transport/lane_wire.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <gmock/gmock-matchers.h>
@@ -49,54 +50,66 @@ TEST(LaneWire, the_token_is_not_in_the_hello) {
     EXPECT_EQ(memmem(hello.data(), hello.size(), token.data() + i, 4), nullptr);
 }
 
-TEST(LaneWire, a_frame_says_what_was_written) {
+TEST(LaneWire, a_frame_says_what_was_written_and_holds_what_has_room) {
+  LaneLimits wide = limits;
+  wide.header = Bytes{8000}, wide.payload = Bytes{1 << 20};
   const auto arena = Arena::make("test", Bytes{});
-  std::vector<char> frame(frame_bytes(limits));
-  LaneParcel parcel{{'a', 'b'}, {Tensor(*arena, 5), Tensor(), Tensor(arena->allocate(4, Bytes{77}), 1)}};
-  write_frame(parcel, 9, limits, frame);
-  const auto read = read_frame(frame, 9, limits);
+  std::vector<char> frame(frame_bytes(wide), 'x');
+  LaneParcel parcel{{'a', 'b'}, {Tensor(*arena, 2000), Tensor(), Tensor(arena->allocate(4, Bytes{77}), 1)}};
+  parcel.payloads[2].data()[0] = 1.5F;
+  EXPECT_LT(write_frame(parcel, 9, wide, frame), 100U);
+  const auto read = read_frame(frame, 9, wide);
   ASSERT_EQ(flaw(read), "");
   const auto& announced = std::get<Announced>(read);
   EXPECT_EQ(announced.header, parcel.header);
   EXPECT_FALSE(announced.header_follows);
   ASSERT_EQ(announced.payloads.size(), 3U);
-  EXPECT_EQ(announced.payloads[0].bytes, 20U);
+  EXPECT_EQ(announced.payloads[0].bytes, 8000U);
+  EXPECT_EQ(announced.payloads[0].inside, nullptr);
   EXPECT_EQ(announced.payloads[1].bytes, 0U);
-  EXPECT_EQ(announced.payloads[2].bytes, 4U);
   EXPECT_EQ(announced.payloads[2].charged, Bytes{77});
+  ASSERT_NE(announced.payloads[2].inside, nullptr);
+  EXPECT_EQ(std::memcmp(announced.payloads[2].inside, parcel.payloads[2].data(), 4), 0);
 
-  parcel.header.assign(1500, 'x');
-  write_frame(parcel, 10, limits, frame);
-  const auto large = read_frame(frame, 10, limits);
+  parcel.header.assign(6000, 'x');
+  write_frame(parcel, 10, wide, frame);
+  const auto large = read_frame(frame, 10, wide);
   ASSERT_EQ(flaw(large), "");
   EXPECT_TRUE(std::get<Announced>(large).header_follows);
-  EXPECT_EQ(std::get<Announced>(large).header.size(), 1500U);
+  EXPECT_EQ(std::get<Announced>(large).header.size(), 6000U);
 }
 
 TEST(LaneWire, a_frame_with_any_byte_changed_is_refused) {
+  const auto arena = Arena::make("test", Bytes{});
   std::vector<char> frame(frame_bytes(limits));
-  write_frame({{'a'}, {}}, 0, limits, frame);
-  for (std::size_t i = 0; i < frame.size(); ++i) {
+  Tensor payload(*arena, 3);
+  std::fill(payload.span().begin(), payload.span().end(), 1.F);
+  const std::size_t used = write_frame({{'a'}, {payload}}, 0, limits, frame);
+  EXPECT_EQ(flaw(read_frame(frame, 0, limits)), "");
+  for (std::size_t i = 0; i < used; ++i) {
     auto changed = frame;
     changed[i] = static_cast<char>(changed[i] ^ 4);
     EXPECT_EQ(flaw(read_frame(changed, 0, limits)), "a frame whose checksum does not hold") << "byte " << i;
   }
+  std::fill(frame.begin() + static_cast<std::ptrdiff_t>(used), frame.end(), 'z');  // what an earlier frame left
+  EXPECT_EQ(flaw(read_frame(frame, 0, limits)), "");
 }
 
 TEST(LaneWire, a_frame_that_announces_more_than_the_limits_is_refused) {
   const auto arena = Arena::make("test", Bytes{});
-  // Written under larger limits whose frames have the same size.
   const auto announce = [&](const LaneParcel& parcel, LaneLimits theirs) {
     std::vector<char> frame(frame_bytes(theirs));
     write_frame(parcel, 0, theirs, frame);
+    frame.resize(frame_bytes(limits));
     return flaw(read_frame(frame, 0, limits));
   };
   LaneLimits more = limits;
-  more.header = Bytes{1 << 20}, more.payload = Bytes{1 << 20};
+  more.header = Bytes{1 << 20}, more.payload = Bytes{1 << 20}, more.payloads = 4;
   EXPECT_EQ(announce({std::vector<char>(3000), {}}, more),
             "a header of 3000 bytes was announced, over the limit of 2000");
   EXPECT_EQ(announce({{}, {Tensor(*arena, 1000), Tensor(*arena, 25)}}, more),
             "payload 1 of 100 bytes was announced, over the limit of 4096 for all of a parcel");
+  EXPECT_EQ(announce({{}, std::vector<Tensor>(4)}, more), "4 payloads were announced, over the limit of 3");
   std::vector<char> frame(frame_bytes(limits));
   write_frame({}, 5, limits, frame);
   EXPECT_EQ(flaw(read_frame(frame, 6, limits)), "parcel 5 came where parcel 6 was due");
