@@ -41,6 +41,7 @@ Cluster::Cluster(World& world, const Topology& topology, std::uint32_t index)
   options.make_route = [&topology, index](GateActor gate, std::uint32_t node, const std::string& secret) {
     return make_lane_route(std::move(gate), topology, index, node, secret);
   };
+  news_->change([&](auto& board) { board.waits_for = options.start_up->waits_for(); });
   gate_ = spawn_gate(world.system(), std::move(options));
   auto published = publish_gate(world.system(), gate_, parse_network_address(topology.nodes[index].listen));
   if (const auto* why = std::get_if<std::string>(&published)) {

@@ -94,7 +94,7 @@ class WireWriter {
     if (x.empty()) return;
     put_raw(static_cast<std::uint64_t>(x.size()));
     put_raw(x.buffer()->charged().value);
-    payloads_->push_back(x);
+    if (x.size() > 0) payloads_->push_back(x);  // what is empty has nothing to send
   }
   template <class T>
   void put(const T& x) {
@@ -234,9 +234,13 @@ inline void WireReader::get(Tensor& x) {
   std::uint64_t elements = 0, charged = 0;
   get_raw(elements);
   get_raw(charged);
+  if (elements == 0) {
+    x = Tensor(Arena::make("nothing", {})->allocate(0, Bytes{charged}), 0);
+    return;
+  }
   if (!payloads_ || used_ == payloads_->size()) throw WireError("a message names a payload that did not come");
   const Tensor& payload = (*payloads_)[used_++];
-  if (elements > payload.buffer()->size() / sizeof(float))
+  if (payload.empty() || elements > payload.buffer()->size() / sizeof(float))
     throw WireError("a payload is smaller than its message says");
   if (charged == payload.buffer()->charged().value) {
     x = Tensor(payload.buffer(), elements);

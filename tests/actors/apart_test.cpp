@@ -164,6 +164,7 @@ TEST(Wire, gives_back_what_was_written) {
   const auto arena = Arena::make("test", {});
   ParameterParts parts{{Epoch{3}, Iteration{4}}, ReplicaId{1}, {}, Duration{5}};
   parts.parts[GroupId{2}] = Tensor(*arena, 7);
+  parts.parts[GroupId{5}] = Tensor(*arena, 0);
   parts.parts[GroupId{9}] = Tensor{};
   std::vector<char> bytes;
   std::vector<Tensor> payloads;
@@ -175,6 +176,8 @@ TEST(Wire, gives_back_what_was_written) {
   read.finish();
   EXPECT_EQ(back.key, parts.key);
   EXPECT_EQ(back.parts.at(GroupId{2}).buffer(), parts.parts.at(GroupId{2}).buffer());
+  EXPECT_FALSE(back.parts.at(GroupId{5}).empty());
+  EXPECT_EQ(back.parts.at(GroupId{5}).size(), 0U);
   EXPECT_TRUE(back.parts.at(GroupId{9}).empty());
 }
 
