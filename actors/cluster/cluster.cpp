@@ -69,6 +69,7 @@ void Cluster::give_up(const std::string& why) const {
 void Cluster::gather(const RunOptions::StartUp& patience) {
   const Instant deadline = world_.now() + topology_.timeouts.stage;
   std::string said;
+  Instant say_at = world_.now() + 2s;  // not while all goes well
   world_.drive([&] {
     const GateNews::Board board = news_->read();
     for (const std::string& refusal : board.refusals) patience.say("refused: " + refusal);
@@ -79,12 +80,17 @@ void Cluster::gather(const RunOptions::StartUp& patience) {
     if (world_.now() > deadline)
       give_up(fmt::format("the start-up did not end within {}: {}; see timeouts.stage",
                           format(topology_.timeouts.stage), board.waits_for));
-    if (!board.waits_for.empty() && board.waits_for != said) patience.say("waiting: " + (said = board.waits_for));
+    if (world_.now() > say_at && board.waits_for != said) {
+      patience.say("waiting: " + (said = board.waits_for));
+      say_at = world_.now() + 2s;
+    }
     return false;
   });
 }
 
+// Whoever belongs to the job is there: from now on nothing listens.
 void Cluster::begin(BeginJob job) {
+  close_gate(world_.system(), gate_, address_);
   job.now = world_.now();
   tell_from_outside(gate_, job);
 }
@@ -121,6 +127,7 @@ BeginJob Cluster::join(const NetworkAddress& leader, const RunOptions::StartUp& 
     begun = board.begin;
     return begun.has_value();
   });
+  close_gate(world_.system(), gate_, address_);
   world_.set_clock(begun->now);
   return *begun;
 }

@@ -57,6 +57,16 @@ std::variant<NetworkAddress, std::string> publish_gate(caf::actor_system& system
   return NetworkAddress{at.host, *port};
 }
 
+void close_gate(caf::actor_system& system, const GateActor& gate, const NetworkAddress& at) {
+  const auto door = caf::actor_cast<PeerDoor>(gate);
+  if (encrypted(system)) {
+    // CAF's own function for that does not compile.
+    caf::anon_send(system.openssl_manager().actor_handle(), caf::unpublish_atom::value, door.address(), at.port);
+  } else {
+    system.middleman().unpublish(door, at.port);
+  }
+}
+
 std::variant<PeerDoor, std::string> reach_gate(caf::actor_system& system, const NetworkAddress& at) {
   const auto door = encrypted(system) ? caf::openssl::remote_actor<PeerDoor>(system, at.host, at.port)
                                       : system.middleman().remote_actor<PeerDoor>(at.host, at.port);

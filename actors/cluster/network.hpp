@@ -25,6 +25,8 @@ bool is_loopback(const NetworkAddress& address);
 /// Lets other nodes in at `at`, of which a port of 0 is chosen: where it is then, or why it can't be. Main thread.
 std::variant<NetworkAddress, std::string> publish_gate(caf::actor_system& system, const GateActor& gate,
                                                        const NetworkAddress& at);
+/// Lets nobody in any more; connections that stand are kept. Main thread.
+void close_gate(caf::actor_system& system, const GateActor& gate, const NetworkAddress& at);
 /// The gate at that address, or why there is none. Main thread; blocks.
 std::variant<PeerDoor, std::string> reach_gate(caf::actor_system& system, const NetworkAddress& at);
 
