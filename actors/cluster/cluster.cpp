@@ -13,6 +13,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr Duration try_again_after = 250ms;
+
 std::string fingerprint(Disk& disk) {
   const auto program = disk.read("/proc/self/exe");
   if (!program) return "unknown";
@@ -53,12 +55,21 @@ Cluster::Cluster(World& world, const Topology& topology, std::uint32_t index)
 
 Cluster::~Cluster() { caf::anon_send_exit(gate_, caf::exit_reason::kill); }
 
-void Cluster::reach_others(const GateNews::Board& board) {
-  for (const start_up::Reach& reach : board.to_reach) {
-    auto door = reach_gate(world_.system(), parse_network_address(reach.address));
-    if (const auto* why = std::get_if<std::string>(&door))
-      give_up(fmt::format("node '{}' {}", topology_.nodes[reach.node].name, *why));
-    tell_from_outside(gate_, Connected{reach.node, std::get<PeerDoor>(door)});
+// One that can't be reached may be busy: it is tried again until the start-up ends.
+void Cluster::reach_others(const GateNews::Board& board, Instant deadline) {
+  for (const start_up::Reach& reach : board.to_reach) to_reach_[reach.node] = reach.address;
+  if (world_.now() < reach_again_) return;
+  for (auto it = to_reach_.begin(); it != to_reach_.end();) {
+    const auto door = reach_gate(world_.system(), parse_network_address(it->second));
+    if (const auto* reached = std::get_if<PeerDoor>(&door)) {
+      tell_from_outside(gate_, Connected{it->first, *reached});
+      it = to_reach_.erase(it);
+      continue;
+    }
+    if (world_.now() > deadline)
+      give_up(fmt::format("node '{}' {}", topology_.nodes[it->first].name, std::get<std::string>(door)));
+    reach_again_ = world_.now() + try_again_after;
+    ++it;
   }
 }
 
@@ -103,7 +114,7 @@ BeginJob Cluster::join(const NetworkAddress& leader, const RunOptions::StartUp& 
   world_.drive([&] {
     if (world_.now() < next) return false;
     first = reach_gate(world_.system(), leader);
-    next = world_.now() + 250ms;
+    next = world_.now() + try_again_after;
     if (const auto why = patience.ends()) give_up(*why);
     return std::holds_alternative<PeerDoor>(first) || expired();
   });
@@ -120,10 +131,10 @@ BeginJob Cluster::join(const NetworkAddress& leader, const RunOptions::StartUp& 
     for (const auto& [node, why] : board.lost)
       give_up(fmt::format("node '{}' was lost during the start-up: {}", topology_.nodes[node].name, why));
     if (const auto why = patience.ends()) give_up(*why);
+    reach_others(board, deadline);
     if (expired())
       give_up(fmt::format("the start-up did not end within {}: {}; see timeouts.stage",
                           format(topology_.timeouts.stage), board.waits_for));
-    reach_others(board);
     begun = board.begin;
     return begun.has_value();
   });

@@ -45,7 +45,7 @@ class Cluster {
   void finish(const FinishJob& end);
 
  private:
-  void reach_others(const GateNews::Board& board);
+  void reach_others(const GateNews::Board& board, Instant deadline);
   [[noreturn]] void give_up(const std::string& why) const;
 
   World& world_;
@@ -54,7 +54,9 @@ class Cluster {
   std::shared_ptr<GateNews> news_;
   GateActor gate_;
   NetworkAddress address_;
-  std::set<std::uint32_t> told_;  // lost nodes
+  std::set<std::uint32_t> told_;                   // lost nodes
+  std::map<std::uint32_t, std::string> to_reach_;  // addresses of gates
+  Instant reach_again_{};
 };
 
 /// What this node says of itself to the first one.
