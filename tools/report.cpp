@@ -201,6 +201,8 @@ std::string to_json(const Topology& topology, const RunResult& result, std::uint
     j["overdrafts"].push_back(m.overdrafts);
   }
   j["corpus_sha256"] = result.corpus_sha256;
+  j["lost"] = result.losses;
+  j["begun_again"] = result.begun_again;
   j["events"] = result.events;
   j["event_hash"] = fmt::format("{:016x}", result.event_hash);
   j["violations"] = result.violations;

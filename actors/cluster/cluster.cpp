@@ -73,6 +73,16 @@ void Cluster::reach_others(const GateNews::Board& board, Instant deadline) {
   }
 }
 
+std::string Cluster::no_answer(const std::set<std::string>& failures) const {
+  std::string text = fmt::format("the first node does not answer within {}: {}", format(topology_.timeouts.stage),
+                                 fmt::join(failures, "; "));
+  if (text.find("handshake") != std::string::npos)
+    text +=
+        "; somebody is there and hangs up: are the certificates of both of one authority (ca.pem), or is one of them "
+        "without?";
+  return text + fmt::format("; is `stagecraft node {} --name {}` running?", topology_.file, topology_.nodes[0].name);
+}
+
 void Cluster::give_up(const std::string& why) const {
   throw CannotStart(fmt::format("node '{}' cannot start: {}", topology_.nodes[index_].name, why));
 }
@@ -110,17 +120,17 @@ BeginJob Cluster::join(const NetworkAddress& leader, const RunOptions::StartUp& 
   const Instant deadline = world_.now() + topology_.timeouts.stage;
   const auto expired = [&] { return world_.now() > deadline; };
   std::variant<PeerDoor, std::string> first = std::string();
+  std::set<std::string> failures;  // each kind once
   Instant next{};
   world_.drive([&] {
     if (world_.now() < next) return false;
     first = reach_gate(world_.system(), leader);
     next = world_.now() + try_again_after;
+    if (const auto* failure = std::get_if<std::string>(&first)) failures.insert(*failure);
     if (const auto why = patience.ends()) give_up(*why);
     return std::holds_alternative<PeerDoor>(first) || expired();
   });
-  if (const auto* why = std::get_if<std::string>(&first))
-    give_up(fmt::format("the first node does not answer within {}: {}; is `stagecraft node {} --name {}` running?",
-                        format(topology_.timeouts.stage), *why, topology_.file, topology_.nodes[0].name));
+  if (std::holds_alternative<std::string>(first)) give_up(no_answer(failures));
   tell_from_outside(gate_, Connected{0, std::get<PeerDoor>(first)});
   tell_from_outside(gate_, hello_of(world_, topology_, index_, to_text(address_)));
   std::optional<BeginJob> begun;

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "actors/cluster/gate.hpp"
@@ -46,6 +48,7 @@ class Cluster {
 
  private:
   void reach_others(const GateNews::Board& board, Instant deadline);
+  std::string no_answer(const std::set<std::string>& failures) const;
   [[noreturn]] void give_up(const std::string& why) const;
 
   World& world_;

@@ -66,6 +66,58 @@ TEST(Processes, continue_from_a_checkpoint_of_theirs) {
   EXPECT_EQ(rest.at("moments_sha256"), whole.at("moments_sha256"));
 }
 
+// Long enough that a process can be struck in the midst of it.
+const std::string long_job =
+    " --json --fresh --set job.iterations=1500 --set checkpoint.every=0 --set recovery.detect_after=500ms";
+
+Ran struck_run(const std::string& file, const std::string& signal) {
+  // As a pattern that this very command does not match.
+  const std::string victim = " -f -- '" + file.substr(0, file.size() - 1) + "[l] --name n1'";
+  const Ran ran = run_command("(sleep 0.8; pkill -" + signal + victim + ") & " + STAGECRAFT_BINARY + " run " + file +
+                              " --processes" + long_job + " 2>/dev/null");
+  run_command("pkill -KILL" + victim);  // a frozen one does not end by itself
+  return ran;
+}
+
+TEST(Processes, lose_one_that_is_killed_or_frozen_and_no_bit) {
+  const std::string file = temporary(tiny_nodes());  // a name that no other test has
+  const Json whole = record_of(run("run " + file + long_job, "2>/dev/null"));
+  for (const char* signal : {"KILL", "STOP"}) {
+    const Json struck = record_of(struck_run(file, signal));
+    expect_equal_bits(whole, struck);
+    EXPECT_EQ(struck.at("lost"), 2) << signal;  // a stage, and the twin of another
+    EXPECT_EQ(struck.at("begun_again"), 1) << signal;
+  }
+}
+
+TEST(Processes, know_each_other_by_certificates) {
+  const std::string file = tiny_nodes("security: { certificates: certificates }\n");
+  ASSERT_EQ(run("certificate " + file + " --out certificates").code, 0);
+  const Json bare = record_of(run("run " + file + " --json --fresh", "2>/dev/null"));
+  const Json encrypted = record_of(run("run " + file + " --json --processes --fresh", "2>/dev/null"));
+  expect_equal_bits(bare, encrypted);
+}
+
+TEST(Node, comes_only_with_a_certificate_of_the_same_authority_and_strangers_do_no_harm) {
+  const std::string file = tiny_nodes("security: { certificates: certificates }\n");
+  ASSERT_EQ(run("certificate " + file + " --out certificates --force").code, 0);
+  fs::create_directories("elsewhere");
+  fs::copy_file(file, "elsewhere/nodes.yaml", fs::copy_options::overwrite_existing);
+  ASSERT_EQ(run("certificate " + file + " --out elsewhere/certificates --force").code, 0);
+  const std::string port = std::to_string(20000 + getpid() % 20000);
+  const std::string sets = " --set nodes.0.listen=127.0.0.1:" + port +
+                           " --set timeouts.operation=1s --set timeouts.iteration=2s --set timeouts.stage=4s"
+                           " --set timeouts.node=5s";
+  const std::string binary = STAGECRAFT_BINARY;
+  const Ran both = run_command(
+      "(" + binary + " node nodes.yaml --name n0 --fresh" + sets + " 2>&1 & sleep 0.5;" +
+      "head -c 100000 /dev/urandom | timeout 1 bash -c 'cat > /dev/tcp/127.0.0.1/" + port + "' 2>/dev/null;" +
+      "printf '\\5\\0\\0\\0\\377\\377\\377\\377\\377\\377\\377\\377' | timeout 1 bash -c 'cat > /dev/tcp/127.0.0.1/" +
+      port + "' 2>/dev/null; (cd elsewhere && " + binary + " node nodes.yaml --name n1" + sets + " 2>&1); wait)");
+  EXPECT_TRUE(has(both, "are the certificates of both of one authority")) << both.output;
+  EXPECT_TRUE(has(both, "node 'n1' (127.0.0.1:0) has not come")) << both.output;  // and it lives to say so
+}
+
 TEST(Node, is_told_what_its_name_must_be) {
   const std::string file = tiny_nodes();
   const Ran nobody = run("node " + file);
