@@ -10,6 +10,7 @@
 #include "actors/injector.hpp"
 #include "actors/link.hpp"
 #include "actors/loader.hpp"
+#include "actors/migrator.hpp"
 #include "actors/monitor.hpp"
 #include "actors/planner.hpp"
 #include "actors/recorder.hpp"
@@ -89,8 +90,9 @@ void Cast::spawn_all() {
   loader_ = add(spawn_loader(job_, stages_), "the loader");
   if (job_->checkpoint) checkpointer_ = add(spawn_checkpointer(job_, recorder_), "the checkpointer");
   if (job_->plan.replans) planner_ = add(spawn_planner(job_, recorder_), "the planner");
-  coordinator_ =
-      add(spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, stages, twins}), "the coordinator");
+  migrator_ = add(spawn_migrator(job_, recorder_), "the migrator");
+  coordinator_ = add(spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, migrator_, stages, twins}),
+                     "the coordinator");
   if (checkpointer_) tell_from_outside(checkpointer_, CheckpointerWiring{coordinator_, stages});
   if (job_->world.faults()) injector_ = add(spawn_injector(job_, node_, recorder_), "the injector");
 }
@@ -100,6 +102,7 @@ void Cast::wire_all(const std::shared_ptr<const LoadedCheckpoint>& start) {
     tell_from_outside(monitor_, MonitorWiring{planner_});
     tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
   }
+  tell_from_outside(migrator_, MigratorWiring{coordinator_});
   wire_links();
   for (const Place p : job_->places()) {
     tell_from_outside(reducers_[p.replica.value][p.stage.value], wiring_of_reducer(p));

@@ -42,6 +42,7 @@ class Cast {
   const MonitorActor& monitor() const { return monitor_; }
   const RecorderActor& recorder() const { return recorder_; }
   const CoordinatorActor& coordinator() const { return coordinator_; }
+  const MigratorActor& migrator() const { return migrator_; }
 
  private:
   template <class Actor>
@@ -69,6 +70,7 @@ class Cast {
   LoaderActor loader_;
   CheckpointerActor checkpointer_;  // none: the job keeps no checkpoints
   PlannerActor planner_;            // none: the plan stays
+  MigratorActor migrator_;
   CoordinatorActor coordinator_;
   InjectorActor injector_;              // none: a world that works
   std::vector<Topology::Seat> spares_;  // devices that nobody has

@@ -11,20 +11,25 @@ namespace stagecraft {
 
 struct NewStage;
 struct NewTwin;
-using CoordinatorActor = Door<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound,
-                              PlanProposal, Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
+using CoordinatorActor =
+    Door<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound, PlanProposal, MoveProposal,
+         LaneVote, Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
+struct MigratorWiring;
+using MigratorActor = Door<MigratorWiring, Move, IterationOpened, OperatorDone>;
 struct PlannerWiring;
-using PlannerActor = Door<PlannerWiring, IterationOpened, Window, OperatorDone>;
+using PlannerActor = Door<PlannerWiring, IterationOpened, LayoutInForce, Window, OperatorDone>;
 struct CheckpointerWiring;
 using CheckpointerActor = Door<CheckpointerWiring, BeginCheckpoint, StateLoan, FindCheckpoint, OperatorDone, NewStage>;
 using LoaderActor = Door<Announce, Prefetch, NewStage>;
 struct StageWiring;
-using StageActor =
-    Door<StageWiring, NewPlan, Restore, Open, Tokens, TensorMessage, Announcement, OperatorDone, InstantOver, WakeUp,
-         ReduceOrder, TieOrder, ParameterParts, AskState, StateGiven, LoanOver, Explain, NewStage, NewTwin>;
+using StageActor = Door<StageWiring, NewPlan, Restore, Open, Tokens, TensorMessage, Announcement, OperatorDone,
+                        InstantOver, WakeUp, ReduceOrder, TieOrder, ParameterParts, AskState, StateGiven, LoanOver,
+                        AskVote, LayersGiven, Explain, NewStage, NewTwin>;
 struct TwinWiring;
-using TwinActor =
-    Door<TwinWiring, Restore, Open, TwinGradients, AskState, StateGiven, LoanOver, OperatorDone, NewStage>;
+struct LeadMove;
+struct MovingState;
+using TwinActor = Door<TwinWiring, Restore, Open, TwinGradients, AskState, StateGiven, LoanOver, LeadMove, MovingState,
+                       MovingGradients, AskVote, OperatorDone, NewStage>;
 struct LinkWiring;
 using LinkActor = Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, Credit, NewStage>;
 struct ReducerWiring;
@@ -42,6 +47,22 @@ struct NewStage {  ///< node -> everyone who talks to the stage of that place: i
 struct NewTwin {  ///< node -> everyone who talks to the twin of that place
   Place place;
   TwinActor twin;
+};
+
+/// coordinator -> the twin of the stage that has the layers: give your copy of them to that one, between steps, and
+/// every gradient from the one of this key on.
+struct LeadMove {
+  Key key;
+  MoveId move;
+  Lane lane;
+  TwinActor follower;
+};
+struct MovingState {  ///< the answer. Its giver leaves these buffers alone until LoanOver.
+  Key key;
+  MoveId move;
+  Lane lane;
+  HeldGroups state;
+  TwinActor giver;
 };
 
 /// Who a stage talks to. The first message of its life.
@@ -76,6 +97,9 @@ struct PlannerWiring {
   CoordinatorActor coordinator;
   MonitorActor monitor;
 };
+struct MigratorWiring {
+  CoordinatorActor coordinator;
+};
 struct LinkWiring {
   StageActor stage;  ///< whose end this is
   LinkActor peer;    ///< the other end
@@ -102,6 +126,9 @@ struct NodeWiring {
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::CheckpointerWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MonitorWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::PlannerWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MigratorWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LeadMove)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MovingState)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LinkWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ReducerWiring)

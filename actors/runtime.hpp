@@ -32,6 +32,7 @@ struct RunOptions {
   /// The same job with other costs, for which the plan is made instead: what the planner believes, where the topology
   /// is what devices and links do. Not null: outlives the start of the run.
   const Topology* planned_for = nullptr;
+  std::vector<Move> moves;                 ///< of layers, each in its iteration
   CapsRule caps_rule = CapsRule::reserve;  ///< negative control of the caps
 };
 
@@ -55,6 +56,8 @@ struct RunResult {
   std::uint64_t event_hash = 0, events = 0;
   std::uint64_t losses = 0;       ///< of stages and twins
   std::uint64_t begun_again = 0;  ///< iterations, after a loss or a deadline
+  Layout layout;                  ///< at the end
+  std::uint64_t moves = 0;        ///< of layers, that were made
   std::string log, trace, log_error;
   std::string resumed_from;           ///< the checkpoint that was continued; empty: started anew
   std::uint32_t start_iteration = 0;  ///< of that checkpoint
