@@ -3,17 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iostream>
 
-#include "actors/node.hpp"
-#include "fixture.hpp"
+#include "killer.hpp"
 
 namespace stagecraft::test {
 namespace {
 
-using Role = Member::Role;
-
 std::vector<std::string> moving(std::vector<std::string> more) {
-  std::vector<std::string> all = {"pipeline.stages=3",         "job.iterations=7", "training.micro_batches=4",
+  std::vector<std::string> all = {"pipeline.stages=3",         "job.iterations=7",    "training.micro_batches=4",
                                   "training.logical_shards=2", "recovery.twins=true", "recovery.attempts=4"};
   all.insert(all.end(), more.begin(), more.end());
   return all;
@@ -89,6 +88,128 @@ TEST(MigrationSameBits, every_move_at_every_iteration) {
         ASSERT_EQ(bits(run.result), plain) << what;
       }
   }
+}
+
+// One death before every n-th message from the wish until the first iteration under the new layout is over.
+void kill_while_layers_move(const std::vector<std::string>& more, const Move& move, const std::vector<Member>& victims,
+                            std::uint64_t stride) {
+  const Topology topology = load(tiny_file(), moving(more));
+  VirtualRun run;
+  run.options.moves = {move};
+  Killer nobody;
+  const RunResult alone = nobody.run(topology, run);
+  ASSERT_TRUE(sound(alone)) << alone.reason;
+  const std::string plain = bits(alone);
+  std::uint64_t made = 0, given_up = 0;
+  for (const Member& who : victims)
+    for (std::uint64_t step = nobody.committed.at(move.at.value - 1) - 60;
+         step < nobody.committed.at(move.at.value + 2) + 60; step += stride) {
+      Killer killer{{{who, step}}, {}, 0, {}};
+      const RunResult result = killer.run(topology, run);
+      const std::string what = fmt::format("{} at {}", to_text(who), step);
+      ASSERT_TRUE(sound(result)) << what << ": " << result.reason << " "
+                                 << fmt::format("{}", fmt::join(result.violations, "; "));
+      ASSERT_EQ(bits(result), plain) << what;
+      ASSERT_EQ(result.losses, 1U) << what;
+      ASSERT_EQ(result.layout, result.moves == 1 ? alone.layout : topology.pipeline.layout) << what;
+      ++(result.moves == 1 ? made : given_up);
+    }
+  std::cout << made << " moves made, " << given_up << " given up\n";
+  EXPECT_GT(made, 0U);
+  EXPECT_GT(given_up, 0U);
+}
+
+TEST(MigrationSameBits, whoever_dies_at_whichever_message_of_a_move) {
+  kill_while_layers_move({"pipeline.layout=[2, 2, 1]"}, layers(2, 1, 2, 1),
+                         {stage(0), stage(1), stage(2), twin(0), twin(1), twin(2)}, 3);
+}
+
+TEST(MigrationSameBits, deaths_in_a_move_of_several_layers_over_several_stages) {
+  kill_while_layers_move({"pipeline.layout=[3, 2, 0]"}, to_layout(2, {1, 2, 2}),
+                         {stage(0), stage(1), stage(2), twin(1), twin(2)}, 11);
+}
+
+TEST(MigrationSameBits, deaths_in_a_move_in_all_replicas) {
+  kill_while_layers_move({"pipeline.stages=2", "pipeline.replicas=2", "pipeline.layout=[3, 2]"}, layers(2, 2, 3, 1),
+                         {stage(0, 0), stage(0, 1), stage(1, 0), stage(1, 1), twin(0, 1), twin(1, 0)}, 13);
+}
+
+std::uint64_t number_of(const char* variable, std::uint64_t fallback) {
+  const char* text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : fallback;
+}
+
+// A job, its moves and up to two deaths out of a seed.
+class DrawnMoves {
+ public:
+  explicit DrawnMoves(std::uint64_t seed) : seed_(seed) {
+    stages_ = 2 + draw(1, 3);
+    replicas_ = 1U << draw(2, 2);
+    topology_ = load(tiny_file(),
+                     moving({fmt::format("pipeline.stages={}", stages_), fmt::format("pipeline.replicas={}", replicas_),
+                             "pipeline.layout=" + to_text(layout(3)), "job.iterations=9",
+                             fmt::format("model.tied_embeddings={}", draw(4, 2) > 0),
+                             draw(5, 2) > 0 ? "pipeline.dispatch=reactive" : "pipeline.dispatch=static"}));
+    run_.seed = seed;
+    run_.lateness = Duration{static_cast<std::int64_t>(draw(6, 2) * 3'000'000)};
+    const std::uint32_t count = 1 + draw(7, 2);
+    for (std::uint32_t m = 0; m < count; ++m)
+      run_.options.moves.push_back(to_layout(1 + draw(8 + m, 5), layout(20 + m)));
+  }
+  const Topology& topology() const { return topology_; }
+  const VirtualRun& run() const { return run_; }
+  std::vector<Death> deaths(const Killer& nobody) const {
+    std::vector<Death> all;
+    const std::uint64_t first = nobody.committed.front() / 2, last = nobody.committed.at(7);
+    for (std::uint32_t d = 0; d < draw(40, 3); ++d) {
+      const Place place{{draw(50 + d, stages_)}, {draw(60 + d, replicas_)}};
+      const Member::Role role = draw(70 + d, 2) > 0 ? Member::Role::twin : Member::Role::stage;
+      all.push_back({{role, place}, first + keyed(seed_, 80 + d) % (last - first)});
+    }
+    return all;
+  }
+
+ private:
+  std::uint32_t draw(std::uint64_t what, std::uint32_t below) const {
+    return static_cast<std::uint32_t>(keyed(seed_, what) % below);
+  }
+  // Five layers, dealt out one by one.
+  Layout layout(std::uint64_t what) const {
+    Layout drawn(stages_, 0);
+    for (std::uint32_t l = 0; l < 5; ++l) ++drawn[keyed(seed_, what, l) % stages_];
+    return drawn;
+  }
+
+  std::uint64_t seed_;
+  std::uint32_t stages_ = 0, replicas_ = 0;
+  Topology topology_;
+  VirtualRun run_;
+};
+
+TEST(MigrationSameBits, hundreds_of_seeds_of_moves_and_deaths) {
+  const std::uint64_t first = number_of("STAGECRAFT_FIRST_SEED", 1), count = number_of("STAGECRAFT_SEEDS", 250);
+  std::uint64_t made = 0, asked = 0, losses = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const DrawnMoves drawn(seed);
+    VirtualRun plain = drawn.run();
+    plain.options.moves.clear();
+    const std::string expected = bits(run_virtual(drawn.topology(), plain));
+    Killer nobody;
+    const RunResult alone = nobody.run(drawn.topology(), drawn.run());
+    ASSERT_TRUE(sound(alone)) << "seed " << seed << ": " << alone.reason;
+    ASSERT_EQ(bits(alone), expected) << "seed " << seed;
+    Killer killer{drawn.deaths(nobody), {}, 0, {}};
+    const RunResult result = killer.run(drawn.topology(), drawn.run());
+    ASSERT_TRUE(sound(result)) << "seed " << seed << ": " << result.reason << " "
+                               << fmt::format("{}", fmt::join(result.violations, "; "));
+    ASSERT_EQ(bits(result), expected) << "seed " << seed;
+    made += result.moves;
+    asked += drawn.run().options.moves.size();
+    losses += result.losses;
+  }
+  std::cout << made << " of " << asked << " moves made, " << losses << " losses\n";
+  EXPECT_GT(made, asked / 4);
+  EXPECT_GT(losses, count / 2);
 }
 
 }  // namespace
