@@ -203,7 +203,8 @@ JobLayout lay_out(const Topology& topology, const JobLayout& present, const Layo
 
 JobPlan plan_job(const Topology& topology, const NegativeControls& controls) {
   const PipelineSpec& pipeline = topology.pipeline;
-  JobPlan job{lay_out(topology, arithmetic_of_stages(topology))};
+  JobPlan job;
+  static_cast<JobLayout&>(job) = lay_out(topology, arithmetic_of_stages(topology));
   const std::vector<Range> units = units_of_chunks(topology);
   const PipelineShape shape = pipeline.shape();
   std::vector<ChunkBytes> bytes;

@@ -18,6 +18,11 @@ std::vector<std::string> moving(std::vector<std::string> more) {
   return all;
 }
 
+std::uint64_t number_of(const char* variable, std::uint64_t fallback) {
+  const char* text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : fallback;
+}
+
 Move to_layout(std::uint32_t iteration, Layout layout) {
   Move move;
   move.at = {iteration};
@@ -90,6 +95,149 @@ TEST(MigrationSameBits, every_move_at_every_iteration) {
   }
 }
 
+TEST(MigrationSameBits, with_several_chunks_per_stage_and_every_kind_of_dispatch) {
+  const std::vector<std::vector<std::string>> pipelines = {
+      {"pipeline.stages=2", "pipeline.chunks=2", "pipeline.schedule=zb-v", "pipeline.layout=[1, 2, 1, 1]"},
+      {"pipeline.stages=2", "pipeline.chunks=2", "pipeline.schedule=interleaved", "pipeline.layout=[2, 1, 1, 1]"},
+      {"pipeline.stages=2", "pipeline.chunks=2", "pipeline.schedule=interleaved", "pipeline.dispatch=static",
+       "pipeline.layout=[1, 2, 0, 2]"},
+      {"pipeline.stages=2", "pipeline.replicas=2", "pipeline.chunks=2", "pipeline.schedule=bfs",
+       "pipeline.layout=[1, 2, 2, 0]"},
+  };
+  for (const auto& pipeline : pipelines) {
+    const Topology topology = load(tiny_file(), moving(pipeline));
+    const std::string plain = bits(run_virtual(topology));
+    for (const Layout& to : {Layout{0, 1, 3, 1}, Layout{2, 2, 0, 1}, Layout{1, 1, 1, 2}}) {
+      const Logged run = run_logged(topology, {to_layout(2, to)});
+      ASSERT_TRUE(sound(run.result)) << pipeline[2] << ": " << run.result.reason << "\n" << run.log;
+      ASSERT_EQ(run.result.layout, to) << moves_of(run.log);
+      ASSERT_EQ(bits(run.result), plain) << pipeline[2];
+    }
+  }
+}
+
+TEST(MigrationSameBits, while_the_job_plans_anew_from_what_it_measures) {
+  const Topology topology = load(tiny_file(), moving({"pipeline.layout=[2, 2, 1]", "pipeline.schedule=planned",
+                                                      "pipeline.dispatch=follow", "job.iterations=14"}));
+  const std::string plain = bits(run_virtual(topology));
+  const Logged run = run_logged(topology, {to_layout(2, {1, 2, 2}), to_layout(4, {3, 1, 1}), to_layout(9, {2, 2, 1})});
+  ASSERT_TRUE(sound(run.result)) << run.result.reason << "\n" << run.log;
+  EXPECT_EQ(run.result.moves, 3U) << moves_of(run.log);
+  EXPECT_EQ(bits(run.result), plain);
+}
+
+TEST(MigrationSameBits, on_emulated_devices_of_unequal_stages) {
+  const std::string file = emulated_file();
+  for (const char* schedule : {"1f1b", "planned"}) {
+    const Topology topology =
+        load(file, moving({"pipeline.layout=[2, 2, 1]", std::string("pipeline.schedule=") + schedule,
+                           "pipeline.dispatch=follow"}));
+    const std::string plain = bits(run_virtual(topology));
+    const Logged run = run_logged(topology, {to_layout(1, {1, 2, 2}), to_layout(4, {5, 0, 0})});
+    ASSERT_TRUE(sound(run.result)) << run.result.reason << "\n" << run.log;
+    EXPECT_EQ(run.result.moves, 2U) << moves_of(run.log);
+    EXPECT_EQ(bits(run.result), plain);
+  }
+}
+
+TEST(MigrationSameBits, under_threads_and_the_real_clock) {
+  Topology topology = load(tiny_file(), moving({"pipeline.layout=[2, 2, 1]", "job.iterations=20"}));
+  const std::string plain = bits(run_virtual(topology));
+  const std::string folder = ::testing::TempDir() + "stagecraft-migration";
+  for (std::uint32_t run = 0; run < 5; ++run) {
+    const auto world = make_real_world(2);
+    ASSERT_FALSE(world->disk().make_directories(folder));
+    ASSERT_FALSE(world->disk().write_whole(folder + "/a.txt", text_disk()->read("/text/a.txt").value()));
+    topology.data->sources[0].files = folder + "/*.txt";
+    RunOptions options;
+    options.moves = {to_layout(2 + run, {1, 2, 2}), to_layout(6, {3, 1, 1}), to_layout(10, {0, 5, 0})};
+    const RunResult result = run_job(*world, topology, options);
+    ASSERT_TRUE(sound(result)) << result.reason;
+    EXPECT_EQ(result.moves, 3U);
+    EXPECT_EQ(bits(result), plain);
+  }
+}
+
+TEST(Migration, is_refused_with_its_reason_where_it_can_not_be_had) {
+  const auto refused = [](const std::vector<std::string>& more, const Move& move) {
+    const Topology topology = load(tiny_file(), moving(more));
+    const Logged run = run_logged(topology, {move});
+    EXPECT_TRUE(sound(run.result)) << run.result.reason;
+    EXPECT_EQ(run.result.layout, topology.pipeline.layout);
+    EXPECT_EQ(run.result.moves, 0U);
+    return moves_of(run.log);
+  };
+  const auto has = [](const std::string& text, const std::string& piece) {
+    return text.find(piece) != std::string::npos;
+  };
+  std::string why = refused({"recovery.twins=false"}, layers(2, 1, 2, 1));
+  EXPECT_TRUE(has(why, "refused: the job keeps no twins")) << why;
+  why = refused({"pipeline.layout=[2, 2, 1]"}, layers(2, 0, 1, 1));
+  EXPECT_TRUE(has(why, "layer 0 can't go to stage 1 without others")) << why;
+  why = refused({"pipeline.layout=[2, 2, 1]"}, to_layout(2, {2, 2, 2}));
+  EXPECT_TRUE(has(why, "expected a layout of 5 layers")) << why;
+  // Enough for two layers, not for five.
+  why = refused({"pipeline.layout=[2, 2, 1]", "nodes.0.devices.0.memory=150KiB"}, to_layout(2, {0, 5, 0}));
+  EXPECT_TRUE(has(why, "stage 1 of replica 0 needs") && has(why, "and its device has 150 KiB")) << why;
+}
+
+TEST(Migration, that_has_no_iteration_left_to_be_made_in_is_given_up) {
+  const Topology topology = load(tiny_file(), moving({"pipeline.layout=[2, 2, 1]"}));
+  const Logged run = run_logged(topology, {layers(6, 1, 2, 1)});
+  EXPECT_TRUE(sound(run.result)) << run.result.reason;
+  EXPECT_EQ(run.result.layout, topology.pipeline.layout);
+  EXPECT_NE(run.log.find("move 1 is given up: the job ends with this iteration"), std::string::npos)
+      << moves_of(run.log);
+}
+
+TEST(Migration, leaves_checkpoints_that_any_layout_continues) {
+  const Topology topology =
+      load(tiny_file(), moving({"pipeline.layout=[2, 2, 1]", "checkpoint.every=1", "job.iterations=10"}));
+  const RunResult plain = run_virtual(topology);
+  VirtualRun run;
+  run.disk = std::make_shared<MemoryDisk>(text_disk());
+  run.options.checkpoint_folder = "/checkpoints/tiny";
+  run.options.moves = {to_layout(2, {1, 2, 2})};
+  std::size_t seen = 0;
+  run.options.on_iteration = [&](const IterationReport&) { ++seen; };
+  run.options.stop_asked = [&] { return seen >= 5; };
+  const RunResult stopped = run_virtual(topology, run);
+  ASSERT_EQ(stopped.ending, Ending::stopped) << stopped.reason;
+  ASSERT_EQ(stopped.moves, 1U);
+  const CheckpointChoice newest = newest_verified(*run.disk, "/checkpoints/tiny");
+  ASSERT_TRUE(newest.path);
+  VirtualRun again;
+  again.disk = run.disk;
+  again.options.checkpoint_folder = "/checkpoints/tiny";
+  again.options.resume_from = *newest.path;
+  again.options.moves = {to_layout(7, {0, 4, 1})};
+  const RunResult resumed = run_virtual(topology, again);
+  ASSERT_TRUE(sound(resumed)) << resumed.reason;
+  EXPECT_EQ(resumed.moves, 1U);
+  EXPECT_EQ(resumed.weights_sha256, plain.weights_sha256);
+  EXPECT_EQ(resumed.moments_sha256, plain.moments_sha256);
+}
+
+TEST(Migration, stays_made_when_the_job_goes_back_to_a_checkpoint) {
+  const Topology topology =
+      load(tiny_file(), moving({"pipeline.layout=[2, 2, 1]", "checkpoint.every=2", "job.iterations=9"}));
+  const std::string plain = bits(run_virtual(topology));
+  VirtualRun run;
+  run.disk = std::make_shared<MemoryDisk>(text_disk());
+  run.options.checkpoint_folder = "/checkpoints/tiny";
+  run.options.moves = {to_layout(1, {1, 2, 2})};
+  Killer nobody;
+  ASSERT_TRUE(sound(nobody.run(topology, run)));
+  run.disk = std::make_shared<MemoryDisk>(text_disk());
+  const std::uint64_t late = nobody.committed.at(5) + 5;
+  Killer killer{{{stage(1), late}, {twin(1), late + 1}}, {}, 0, {}};
+  const RunResult result = killer.run(topology, run);
+  EXPECT_TRUE(sound(result)) << result.reason;
+  EXPECT_EQ(result.losses, 2U);
+  EXPECT_EQ(result.layout, (Layout{1, 2, 2}));
+  EXPECT_EQ(bits(result), plain);
+}
+
 // One death before every n-th message from the wish until the first iteration under the new layout is over.
 void kill_while_layers_move(const std::vector<std::string>& more, const Move& move, const std::vector<Member>& victims,
                             std::uint64_t stride) {
@@ -121,7 +269,7 @@ void kill_while_layers_move(const std::vector<std::string>& more, const Move& mo
 
 TEST(MigrationSameBits, whoever_dies_at_whichever_message_of_a_move) {
   kill_while_layers_move({"pipeline.layout=[2, 2, 1]"}, layers(2, 1, 2, 1),
-                         {stage(0), stage(1), stage(2), twin(0), twin(1), twin(2)}, 3);
+                         {stage(0), stage(1), stage(2), twin(0), twin(1), twin(2)}, number_of("STAGECRAFT_STRIDE", 9));
 }
 
 TEST(MigrationSameBits, deaths_in_a_move_of_several_layers_over_several_stages) {
@@ -132,11 +280,6 @@ TEST(MigrationSameBits, deaths_in_a_move_of_several_layers_over_several_stages) 
 TEST(MigrationSameBits, deaths_in_a_move_in_all_replicas) {
   kill_while_layers_move({"pipeline.stages=2", "pipeline.replicas=2", "pipeline.layout=[3, 2]"}, layers(2, 2, 3, 1),
                          {stage(0, 0), stage(0, 1), stage(1, 0), stage(1, 1), twin(0, 1), twin(1, 0)}, 13);
-}
-
-std::uint64_t number_of(const char* variable, std::uint64_t fallback) {
-  const char* text = std::getenv(variable);
-  return text ? std::strtoull(text, nullptr, 10) : fallback;
 }
 
 // A job, its moves and up to two deaths out of a seed.
