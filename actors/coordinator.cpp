@@ -49,7 +49,7 @@ struct CoordinatorState {
     for (const StageActor& stage : wiring.stages) post(self, job->world, stage, e.open);
     for (const TwinActor& twin : wiring.twins) post(self, job->world, twin, e.open);
     if (e.open.last) return;
-    const IterationOpened opened{e.open.key, e.open.layout, e.newest_move, e.open.move};
+    const IterationOpened opened{e.open.key, e.open.layout, e.newest_move, e.not_over};
     if (wiring.planner) post(self, job->world, wiring.planner, opened);
     if (wiring.migrator) post(self, job->world, wiring.migrator, opened);
   }

@@ -95,8 +95,8 @@ void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, Op
     saving_[key_] = now;
     effects.emplace_back(Checkpoint{{key_, key_.iteration.value - 1, steps_, tokens_}});
   }
-  effects.emplace_back(
-      Broadcast{Open{key_, decision, last, save, due, again && restart_, layout_, move_.under_way()}, newest_move_});
+  effects.emplace_back(Broadcast{Open{key_, decision, last, save, due, again && restart_, layout_, move_.under_way()},
+                                 newest_move_, move_.not_over()});
   if (opening == Opening::next) tell_move(move_event::Opened{key_}, effects);
 }
 

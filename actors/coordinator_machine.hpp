@@ -27,6 +27,7 @@ struct Checkpoint {
 struct Broadcast {
   Open open;
   MoveId newest_move;  ///< that was begun or refused
+  MoveId not_over;     ///< the move that is not, decided or not; 0: none
 };
 /// Recorded before anyone is told: iteration `report.iteration` is decided.
 struct Commit {

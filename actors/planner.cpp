@@ -93,12 +93,12 @@ struct PlannerState {
                                 : "it needs more memory than there is, the present plan stays"));
     if (!pays || !has_room) return;
     for (std::size_t r = 0; r < plans->size(); ++r) {
-      PipelinePlan& plan = (*plans)[r].plan;
-      for (StagePlan& stage : plan.stages) {
+      PipelinePlan& next = (*plans)[r].plan;
+      for (StagePlan& stage : next.stages) {
         stage.rule = present[r].stages.front().rule;
         stage.free_weight_order = present[r].stages.front().free_weight_order;
       }
-      present[r] = std::move(plan);
+      present[r] = std::move(next);
     }
     post(self, job->world, wiring.coordinator, PlanProposal{present, plan->layers});
   }

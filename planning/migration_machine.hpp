@@ -121,6 +121,8 @@ class MigrationMachine {
   Phase phase() const { return phase_; }
   /// The move under way; 0: none, or it has been decided already.
   MoveId under_way() const { return phase_ == Phase::following || phase_ == Phase::voting ? order_.id : MoveId{}; }
+  /// The move that is not over; 0: none.
+  MoveId not_over() const { return phase_ == Phase::idle ? MoveId{} : order_.id; }
   /// Whom it waits for, in words.
   std::string missing() const;
   /// All that it knows, in words: two of the same text decide the same from then on.

@@ -141,7 +141,7 @@ TEST(MigrationSameBits, on_emulated_devices_of_unequal_stages) {
 }
 
 TEST(MigrationSameBits, under_threads_and_the_real_clock) {
-  Topology topology = load(tiny_file(), moving({"pipeline.layout=[2, 2, 1]", "job.iterations=20"}));
+  Topology topology = load(tiny_file(), moving({"pipeline.layout=[2, 2, 1]", "job.iterations=40"}));
   const std::string plain = bits(run_virtual(topology));
   const std::string folder = ::testing::TempDir() + "stagecraft-migration";
   for (std::uint32_t run = 0; run < 5; ++run) {
@@ -150,10 +150,12 @@ TEST(MigrationSameBits, under_threads_and_the_real_clock) {
     ASSERT_FALSE(world->disk().write_whole(folder + "/a.txt", text_disk()->read("/text/a.txt").value()));
     topology.data->sources[0].files = folder + "/*.txt";
     RunOptions options;
+    options.log_path = folder + "/log";
+    world->disk().remove(options.log_path);
     options.moves = {to_layout(2 + run, {1, 2, 2}), to_layout(6, {3, 1, 1}), to_layout(10, {0, 5, 0})};
     const RunResult result = run_job(*world, topology, options);
     ASSERT_TRUE(sound(result)) << result.reason;
-    EXPECT_EQ(result.moves, 3U);
+    EXPECT_EQ(result.moves, 3U) << moves_of(world->disk().read(options.log_path).value());
     EXPECT_EQ(bits(result), plain);
   }
 }
@@ -177,8 +179,9 @@ TEST(Migration, is_refused_with_its_reason_where_it_can_not_be_had) {
   why = refused({"pipeline.layout=[2, 2, 1]"}, to_layout(2, {2, 2, 2}));
   EXPECT_TRUE(has(why, "expected a layout of 5 layers")) << why;
   // Enough for two layers, not for five.
-  why = refused({"pipeline.layout=[2, 2, 1]", "nodes.0.devices.0.memory=150KiB"}, to_layout(2, {0, 5, 0}));
-  EXPECT_TRUE(has(why, "stage 1 of replica 0 needs") && has(why, "and its device has 150 KiB")) << why;
+  why = refused({"pipeline.layout=[2, 2, 1]", "model.hidden=512", "nodes.0.devices.0.memory=2MiB"},
+                to_layout(2, {0, 5, 0}));
+  EXPECT_TRUE(has(why, "stage 1 of replica 0 needs") && has(why, "and its device has 2 MiB")) << why;
 }
 
 TEST(Migration, that_has_no_iteration_left_to_be_made_in_is_given_up) {

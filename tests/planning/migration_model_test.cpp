@@ -61,6 +61,7 @@ struct Mail {
 struct Arrived {
   std::uint32_t lane = 0;
   Iteration of;
+  bool whole = true;  // the gradient, too
   auto operator<=>(const Arrived&) const = default;
 };
 struct ModelStage {
@@ -102,7 +103,7 @@ struct State {
 };
 
 // A mistake to be made on purpose, to see that the checker finds it.
-enum class Mistake : std::uint8_t { none, flips_without_waiting, forgets_to_give_up, stage_adopts_without_gradient };
+enum class Mistake : std::uint8_t { none, flips_without_waiting, forgets_to_give_up, gives_without_gradient };
 
 class Model {
  public:
@@ -167,17 +168,14 @@ class Model {
   std::string broken(const State& s) const {
     for (std::uint32_t p = 0; p < places; ++p) {
       const ModelStage& stage = s.stages[p];
-      if (!stage.running) continue;
-      for (std::uint32_t l = 0; l < layers; ++l) {
-        const bool owns = owner(stage.layout, l) == p;
-        const int expected = owns ? static_cast<int>(stage.key.iteration.value) - 1 : nothing;
-        if (stage.held[l] != expected)
-          return fmt("stage %u runs iteration %u with layer %u of iteration %d, expected %d", p,
-                     stage.key.iteration.value, l, stage.held[l], expected);
-      }
-      for (std::uint32_t q = 0; q < places; ++q)
-        if (s.stages[q].running && s.stages[q].key.epoch == stage.key.epoch && s.stages[q].layout != stage.layout)
-          return fmt("stages %u and %u have different layouts in epoch %u", p, q, stage.key.epoch.value);
+      const ModelTwin& twin = s.twins[p];
+      if (stage.running && !holds_its_share(stage.held, stage.layout, stage.key, p))
+        return fmt("stage %u runs iteration %u without what it should hold", p, stage.key.iteration.value);
+      if (twin.state >= 0 && !holds_its_share(twin.held, twin.layout, twin.key, p))
+        return fmt("the twin of stage %u is in iteration %u without what it should hold", p, twin.key.iteration.value);
+      for (const ModelStage& other : s.stages)
+        if (stage.running && other.running && other.key.epoch == stage.key.epoch && other.layout != stage.layout)
+          return fmt("there are two layouts in epoch %u", stage.key.epoch.value);
     }
     return {};
   }
@@ -203,6 +201,13 @@ class Model {
     std::array<char, 200> text{};
     std::snprintf(text.data(), text.size(), format, args...);
     return text.data();
+  }
+  // Exactly the layers of its layout, each as its iteration begins with it: never two owners, never none.
+  bool holds_its_share(const std::array<int, layers>& held, std::uint32_t layout, Key key, std::uint32_t p) const {
+    for (std::uint32_t l = 0; l < layers; ++l)
+      if (held[l] != (owner(layout, l) == p ? std::max(0, static_cast<int>(key.iteration.value) - 1) : nothing))
+        return false;
+    return true;
   }
   std::uint32_t owner(std::uint32_t layout, std::uint32_t layer) const {
     const Layout& of = layout == 0 ? case_.from : case_.to;
@@ -308,6 +313,7 @@ class Model {
     if (twin) s.twins[q].state = -2;
     send(s, {.kind = Mail::Kind::lost,
              .place = stage ? p : q,
+             .key = {},
              .move = static_cast<std::uint32_t>(stage + 2 * twin),
              .lane = q});
   }
@@ -382,7 +388,7 @@ class Model {
       case given: {
         ModelStage& stage = s.stages[m.place];
         if (m.key < stage.key) return;
-        stage.arriving.push_back({m.lane, m.key.iteration});
+        stage.arriving.push_back({m.lane, m.key.iteration, m.digest == 1});
         return send_vote(s, LaneVote::Kind::holds, m.lane, m.key, 0);
       }
       case lost:
@@ -406,9 +412,9 @@ class Model {
       std::erase_if(stage.arriving, [&](const Arrived& a) { return a.of < m.key.iteration; });
     if (m.layout != stage.layout) {
       for (std::uint32_t l = 0; l < layers; ++l)
-        if (owner(m.layout, l) != place_of(stage, m)) stage.held[l] = nothing;
+        if (owner(m.layout, l) != m.place) stage.held[l] = nothing;
       for (const Arrived& a : stage.arriving)
-        if (stage.state != nothing && static_cast<int>(a.of.value) == wanted)
+        if (stage.state != nothing && a.whole && static_cast<int>(a.of.value) == wanted)
           for (std::uint32_t l = transfers_[a.lane].layers.begin; l < transfers_[a.lane].layers.end; ++l)
             stage.held[l] = wanted - 1;
       stage.arriving.clear();
@@ -421,7 +427,6 @@ class Model {
     stage.state = wanted;
     stage.running = true;
   }
-  static std::uint32_t place_of(const ModelStage&, const Mail& m) { return m.place; }
   void on_open(ModelTwin& twin, const Mail& m) const {
     if (m.key <= twin.key || twin.state == -2) return;
     twin.key = m.key;
@@ -495,11 +500,12 @@ class Model {
         f.voted = true;
         send_vote(s, LaneVote::Kind::copy, i, t.key, t.key.iteration.value - 1);
       }
-      const bool whole =
-          f.follower.can_take_over_after(t.key.iteration) || mistake_ == Mistake::stage_adopts_without_gradient;
-      if (f.voted && !f.gave && whole) {
+      const bool whole = f.follower.can_take_over_after(t.key.iteration);
+      if (f.voted && !f.gave && (whole || mistake_ == Mistake::gives_without_gradient)) {
         f.gave = true;
-        send(s, {.kind = Mail::Kind::given, .place = destination(i), .key = t.key, .lane = i});
+        Mail given{.kind = Mail::Kind::given, .place = destination(i), .key = t.key, .lane = i};
+        given.digest = whole;
+        send(s, given);
       }
     }
   }
@@ -535,7 +541,7 @@ Fingerprint fingerprint(const State& s) {
     f.add(x.layout << 4 | x.running << 5 | x.ready << 6 | static_cast<std::uint32_t>(x.state + 2) << 8);
     for (const int h : x.held) f.add(static_cast<std::uint64_t>(h + 5));
     f.add(x.arriving.size());
-    for (const Arrived& a : x.arriving) f.add(a.lane << 8 | a.of.value);
+    for (const Arrived& a : x.arriving) f.add(a.lane << 8 | a.of.value << 1 | a.whole);
   }
   for (const ModelTwin& x : s.twins) {
     f.add(x.key);
@@ -620,7 +626,7 @@ INSTANTIATE_TEST_SUITE_P(Moves, MigrationModel,
 // If none of these were noticed, the test above would prove nothing.
 TEST(MigrationModelControl, every_mistake_is_found) {
   for (const Mistake mistake :
-       {Mistake::flips_without_waiting, Mistake::forgets_to_give_up, Mistake::stage_adopts_without_gradient})
+       {Mistake::flips_without_waiting, Mistake::forgets_to_give_up, Mistake::gives_without_gradient})
     EXPECT_NE(explore(dying(one_gives, Deaths::of_actors), mistake).broken, "") << static_cast<int>(mistake);
 }
 
