@@ -10,6 +10,7 @@
 #include "actors/faults/planted.hpp"
 #include "actors/injector.hpp"
 #include "actors/loader.hpp"
+#include "actors/migrator.hpp"
 #include "actors/monitor.hpp"
 #include "actors/planner.hpp"
 #include "actors/recorder.hpp"
@@ -150,9 +151,10 @@ void Cast::spawn_leaders() {
                                                        [&] { return spawn_checkpointer(job_, recorder_); });
   const ActorName coordinator = ActorName::of(Role::coordinator);
   if (job_->plan.replans && is_here(coordinator)) planner_ = add(spawn_planner(job_, recorder_), "the planner");
+  if (is_here(coordinator)) migrator_ = add(spawn_migrator(job_, recorder_), "the migrator");
   coordinator_ = add_or_stand_in<CoordinatorActor>(coordinator, [&] {
     const auto hands_out = part_ ? std::exchange(start_, nullptr) : nullptr;
-    return spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, stages, twins, hands_out});
+    return spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, migrator_, stages, twins, hands_out});
   });
   if (checkpointer_ && is_here(coordinator)) tell_from_outside(checkpointer_, CheckpointerWiring{coordinator_, stages});
   if (job_->world.faults()) injector_ = add(spawn_injector(job_, node_, recorder_), "the injector");
@@ -165,6 +167,7 @@ void Cast::wire_all() {
     tell_from_outside(monitor_, MonitorWiring{planner_});
     tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
   }
+  if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_});
   wire_links();
   for (const Place p : job_->places()) {
     if (is_here(ActorName::at(Role::reducer, p)))
@@ -208,7 +211,12 @@ ReducerWiring Cast::wiring_of_reducer(Place p) const {
   return wiring;
 }
 
-TwinWiring Cast::wiring_of_twin(Place p) const { return {coordinator_, recorder_, stage_at(p), nullptr, false}; }
+TwinWiring Cast::wiring_of_twin(Place p) const {
+  TwinWiring wiring{coordinator_, recorder_, stage_at(p), {}, nullptr, false};
+  for (std::uint32_t s = 0; s < job_->topology.pipeline.stages; ++s)
+    wiring.fellows.push_back(twins_.at({{s}, p.replica}));
+  return wiring;
+}
 
 StageWiring Cast::wiring_of_stage(Place p) const {
   StageWiring wiring;
@@ -292,6 +300,8 @@ void Cast::tell_of(const NewStage& x) const {
 }
 
 void Cast::tell_of(const NewTwin& x) const {
+  for (const auto& [place, twin] : twins_)
+    if (place.replica == x.place.replica) tell_from_outside(twin, x);
   tell_from_outside(reducers_[x.place.replica.value][x.place.stage.value], x);
   tell_from_outside(stage_at(x.place), x);
   tell_from_outside(coordinator_, x);

@@ -64,6 +64,7 @@ class Cast {
   const MonitorActor& monitor() const { return monitor_; }
   const RecorderActor& recorder() const { return recorder_; }
   const CoordinatorActor& coordinator() const { return coordinator_; }
+  const MigratorActor& migrator() const { return migrator_; }
 
  private:
   bool is_here(const ActorName& who) const { return !part_ || homes_.of(who) == part_->index; }
@@ -104,6 +105,7 @@ class Cast {
   LoaderActor loader_;
   CheckpointerActor checkpointer_;  // none: the job keeps no checkpoints
   PlannerActor planner_;            // none: the plan stays
+  MigratorActor migrator_;
   CoordinatorActor coordinator_;
   InjectorActor injector_;              // none: a world that works
   std::vector<Topology::Seat> spares_;  // devices that nobody has

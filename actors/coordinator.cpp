@@ -48,7 +48,24 @@ struct CoordinatorState {
     if (!e.open.last) job->world.tell({RunEvent::opened, e.open.key.iteration, {}, {}});
     for (const StageActor& stage : wiring.stages) post(self, job->world, stage, e.open);
     for (const TwinActor& twin : wiring.twins) post(self, job->world, twin, e.open);
-    if (wiring.planner && !e.open.last) post(self, job->world, wiring.planner, IterationOpened{e.open.key});
+    if (e.open.last) return;
+    const IterationOpened opened{e.open.key, e.open.layout, e.newest_move, e.not_over};
+    if (wiring.planner) post(self, job->world, wiring.planner, opened);
+    if (wiring.migrator) post(self, job->world, wiring.migrator, opened);
+  }
+  void apply(const coordinator_effect::MoveTold& e) {
+    note({.kind = EventKind::migrated, .at = job->world.now(), .key = e.key, .text = e.text});
+  }
+  void apply(const coordinator_effect::InForce& e) {
+    if (wiring.planner) post(self, job->world, wiring.planner, LayoutInForce{e.plan});
+  }
+  void apply(const move_effect::Lead& e) {
+    post(self, job->world, wiring.twins[index_of(e.lane.source())], LeadMove{e.key, e.move, e.lane});
+  }
+  void apply(const move_effect::AskVote& e) {
+    const AskVote ask{e.key, e.move, e.lane};
+    post(self, job->world, wiring.stages[index_of(e.lane.source())], ask);
+    post(self, job->world, wiring.twins[index_of(e.lane.destination())], ask);
   }
   void apply(const coordinator_effect::Commit& e) {
     const IterationReport& r = e.report;

@@ -18,6 +18,7 @@ struct CoordinatorWiring {
   RecorderActor recorder;
   CheckpointerActor checkpointer;  ///< none: the job keeps no checkpoints
   PlannerActor planner;            ///< none: the plan stays
+  MigratorActor migrator;          ///< none: the layout stays
   std::vector<StageActor> stages;  ///< in the order of Job::places()
   std::vector<TwinActor> twins;    ///< the same; empty: the job keeps none
   std::shared_ptr<const LoadedCheckpoint>

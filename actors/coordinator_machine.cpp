@@ -39,6 +39,7 @@ CoordinatorMachine::CoordinatorMachine(const Topology& topology, std::vector<Pla
       steps_(start.steps),
       tokens_(start.tokens),
       checkpoints_(checkpoints),
+      layout_(topology.pipeline.layout),
       deadline_(now + topology.timeouts.stage),
       probe_at_(now + topology.timeouts.operation) {
   if (handed_out) restart_ = CheckpointFound{key_, std::move(handed_out), {}};
@@ -52,7 +53,7 @@ std::vector<CoordinatorEffect> CoordinatorMachine::step(const CoordinatorEvent& 
 
 std::optional<Instant> CoordinatorMachine::deadline() const {
   if (phase_ == Phase::ended) return std::nullopt;
-  return probe_at_ ? std::min(*probe_at_, deadline_) : deadline_;
+  return std::min({deadline_, probe_at_.value_or(deadline_), move_until_.value_or(deadline_)});
 }
 
 void CoordinatorMachine::on(const Joined& x, Instant now, Effects& effects) {
@@ -64,11 +65,12 @@ void CoordinatorMachine::maybe_open_first(Instant now, Effects& effects) {
   if (phase_ != Phase::joining || joined_.size() < places_.size() || !recovery_.complete()) return;
   if (recovery_.needs_checkpoint()) return resume(now, effects);
   if (restart_) effects.emplace_back(Restore{key_, restart_->checkpoint});
-  open_at(Decision{}, now, now, false, effects);
+  open_at(Decision{}, now, now, Opening::next, effects);
 }
 
-// `again`: after an abort, under a new epoch that has been claimed already.
-void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, bool again, Effects& effects) {
+// After an abort, and with a move: under a new epoch that has been claimed already.
+void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, Opening opening, Effects& effects) {
+  const bool again = opening == Opening::again;
   const bool last = stop_asked_ || key_.iteration.value > topology_.job.iterations;
   phase_ = last ? Phase::reporting : Phase::running;
   decision_ = decision;
@@ -81,12 +83,12 @@ void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, bo
   }
   deadline_ = now + topology_.timeouts.iteration;
   probe_at_ = now + topology_.timeouts.operation;
-  const bool planned = proposal_ && !last && !again;
+  const bool planned = proposal_ && !last && opening == Opening::next;
   if (planned) {
     ++key_.epoch.value;
     plan_ = std::exchange(proposal_, std::nullopt);
   }
-  if (plan_ && (planned || again)) effects.emplace_back(Adopt{key_, *plan_});
+  if (plan_ && (planned || opening != Opening::next)) effects.emplace_back(Adopt{key_, *plan_});
   // Of a save that takes longer than an iteration may, a message was lost, or its disk is as good as dead.
   std::erase_if(saving_, [&](const auto& s) {
     return now - s.second > topology_.timeouts.iteration && s.first.iteration != key_.iteration;
@@ -97,7 +99,10 @@ void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, bo
     saving_[key_] = now;
     effects.emplace_back(Checkpoint{{key_, key_.iteration.value - 1, steps_, tokens_}});
   }
-  effects.emplace_back(Broadcast{Open{key_, decision, last, save, due, restart_.has_value()}});
+  effects.emplace_back(
+      Broadcast{Open{key_, decision, last, save, due, restart_.has_value(), layout_, move_.under_way()}, newest_move_,
+                move_.not_over()});
+  if (opening == Opening::next) tell_move(move_event::Opened{key_}, effects);
 }
 
 // One at a time, but the last: whoever comes while another is being written waits for the next commit.
@@ -136,11 +141,13 @@ void CoordinatorMachine::on(const TwinReady& x, Instant now, Effects& effects) {
 void CoordinatorMachine::maybe_commit(Instant now, Effects& effects) {
   const std::size_t twins = topology_.recovery.twins ? places_.size() : 0;
   const bool followed = twins_ready_.size() == twins || planted(PlantedBug::coordinator_skips_twins);
-  if (ready_.size() == places_.size() && followed) commit(now, effects);
+  if (ready_.size() < places_.size() || !followed) return;
+  const MoveVerdict verdict = ask_move(now, effects);
+  if (verdict != MoveVerdict::wait) commit(now, effects, verdict == MoveVerdict::flip);
 }
 
 // The one decision for all: step with a clip factor, or skip. Sums are exact, so it does not depend on who came first.
-void CoordinatorMachine::commit(Instant now, Effects& effects) {
+void CoordinatorMachine::commit(Instant now, Effects& effects, bool flips) {
   ExactSum square_sum, loss;
   IterationReport report;
   report.iteration = key_.iteration;
@@ -173,7 +180,8 @@ void CoordinatorMachine::commit(Instant now, Effects& effects) {
   recovery_.committed();
   restart_.reset();
   ++key_.iteration.value;
-  open_at(decision, due, now, false, effects);
+  if (flips) flip(effects);
+  open_at(decision, due, now, flips ? Opening::moved : Opening::next, effects);
 }
 
 void CoordinatorMachine::on(const StageReport& x, Instant, Effects& effects) {
@@ -201,12 +209,16 @@ void CoordinatorMachine::maybe_end(Effects& effects) {
                      : fmt::format("stopped on request after {} of {} iterations", run, topology_.job.iterations);
   ended.saved_iteration = saved_;
   ended.checkpoint_error = checkpoint_error_;
+  ended.plan = laid_out_;
+  ended.moves = moves_made_;
   for (auto& [place, state] : states_) ended.states.push_back(std::move(state));
   effects.emplace_back(End{std::move(ended)});
 }
 
 // A plan is in force from an Open on, and a new epoch with it.
-void CoordinatorMachine::on(const PlanProposal& x, Instant, Effects&) { proposal_ = x; }
+void CoordinatorMachine::on(const PlanProposal& x, Instant, Effects&) {
+  if (x.layout == layout_) proposal_ = x;
+}
 
 // An iteration in flight is finished first: its commit sees the wish.
 void CoordinatorMachine::on(const Stop&, Instant, Effects&) { stop_asked_ = true; }
@@ -215,6 +227,7 @@ void CoordinatorMachine::on(const Lost& x, Instant now, Effects& effects) {
   if (phase_ == Phase::ended) return;
   recovery_.lost(x.who, x.why);
   if (x.who.role == Member::Role::stage) joined_.erase(x.who.place);
+  tell_move(move_event::Disturbed{to_text(x.who) + " is lost"}, effects);
   effects.emplace_back(coordinator_effect::Missed{x});
   effects.emplace_back(Replace{{x.who}});
   if (phase_ == Phase::joining) return;
@@ -275,9 +288,10 @@ void CoordinatorMachine::begin_again(std::string why, Instant now, Effects& effe
     return;
   }
   if (!planted(PlantedBug::coordinator_keeps_epoch)) ++key_.epoch.value;
+  tell_move(move_event::Disturbed{"the iteration is begun again"}, effects);
   effects.emplace_back(BeginAgain{key_, std::move(why)});
   if (restart_) effects.emplace_back(Restore{key_, restart_->checkpoint});
-  open_at(decision_, now, now, true, effects);
+  open_at(decision_, now, now, Opening::again, effects);
 }
 
 void CoordinatorMachine::on(const GiveUp& x, Instant now, Effects& effects) {
@@ -291,6 +305,7 @@ void CoordinatorMachine::on(const GiveUp& x, Instant now, Effects& effects) {
 // often.
 void CoordinatorMachine::on(const Tick&, Instant now, Effects& effects) {
   if (phase_ == Phase::ended) return;
+  look_at_move(now, effects);
   if (now >= deadline_) {
     if (phase_ == Phase::asking) return try_again(now, effects);
     if (phase_ == Phase::searching) return resume(now, effects);

@@ -26,6 +26,8 @@ struct Checkpoint {
 /// To every stage.
 struct Broadcast {
   Open open;
+  MoveId newest_move;  ///< that was begun or refused
+  MoveId not_over;     ///< the move that is not, decided or not; 0: none
 };
 /// Recorded before anyone is told: iteration `report.iteration` is decided.
 struct Commit {
@@ -42,6 +44,15 @@ struct Adopt {
   Key key;
   PlanProposal plan;
 };
+/// Layers begin to move, have moved, or do not: to be recorded.
+struct MoveTold {
+  Key key;
+  std::string text;
+};
+/// To the planner: another layout is in force, and this was planned for it.
+struct InForce {
+  std::shared_ptr<const JobPlan> plan;
+};
 /// Somebody is lost: to be recorded.
 struct Missed {
   Lost lost;
@@ -52,13 +63,17 @@ struct BeginAgain {
   std::string why;
 };
 }  // namespace coordinator_effect
-/// `Replace` goes to the node, `FindCheckpoint` to the checkpointer, `Restore` to every stage and twin.
+/// `Replace` goes to the node, `FindCheckpoint` to the checkpointer, `Restore` to every stage and twin, `Lead` to the
+/// twin of the stage that has the layers, `AskVote` to both ends.
 using CoordinatorEffect =
     std::variant<coordinator_effect::Checkpoint, coordinator_effect::Broadcast, coordinator_effect::Commit,
                  coordinator_effect::AskAll, coordinator_effect::End, coordinator_effect::Adopt,
-                 coordinator_effect::Missed, coordinator_effect::BeginAgain, Replace, FindCheckpoint, Restore>;
-using CoordinatorEvent = std::variant<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome,
-                                      CheckpointFound, PlanProposal, Lost, Replaced, Stop, GiveUp, Tick, Explanation>;
+                 coordinator_effect::Missed, coordinator_effect::BeginAgain, coordinator_effect::MoveTold,
+                 coordinator_effect::InForce, move_effect::Lead, move_effect::AskVote, Replace, FindCheckpoint,
+                 Restore>;
+using CoordinatorEvent =
+    std::variant<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound, PlanProposal,
+                 MoveProposal, MoveVote, Lost, Replaced, Stop, GiveUp, Tick, Explanation>;
 
 class CoordinatorMachine {
  public:
@@ -78,6 +93,8 @@ class CoordinatorMachine {
 
  private:
   enum class Phase : std::uint8_t { joining, running, reporting, asking, recovering, searching, ended };
+  /// How an iteration comes to be opened: after the one before; after an abort; with the layers of a move.
+  enum class Opening : std::uint8_t { next, again, moved };
   using Effects = std::vector<CoordinatorEffect>;
 
   void on(const Joined& x, Instant now, Effects& effects);
@@ -89,6 +106,8 @@ class CoordinatorMachine {
   void on(const Lost& x, Instant now, Effects& effects);
   void on(const Replaced& x, Instant now, Effects& effects);
   void on(const PlanProposal& x, Instant now, Effects& effects);
+  void on(const MoveProposal& x, Instant now, Effects& effects);
+  void on(const MoveVote& x, Instant now, Effects& effects);
   void on(const GiveUp& x, Instant now, Effects& effects);
   void on(const Stop& x, Instant now, Effects& effects);
   void on(const Tick& x, Instant now, Effects& effects);
@@ -102,9 +121,17 @@ class CoordinatorMachine {
   void restart(const CheckpointFound& from, Instant now, Effects& effects);
   void begin_again(std::string why, Instant now, Effects& effects);
   void try_again(Instant now, Effects& effects);
-  void open_at(Decision decision, Instant due, Instant now, bool again, Effects& effects);
+  void open_at(Decision decision, Instant due, Instant now, Opening opening, Effects& effects);
   void maybe_end(Effects& effects);
-  void commit(Instant now, Effects& effects);
+  void commit(Instant now, Effects& effects, bool flips = false);
+  /// What the move under way has to say when everything of an iteration is held.
+  enum class MoveVerdict : std::uint8_t { none, wait, flip };
+  MoveVerdict ask_move(Instant now, Effects& effects);
+  void tell_move(const MoveEvent& event, Effects& effects);
+  void refuse(const MoveProposal& x, const std::string& why, Effects& effects);
+  void give_up_move(const move_effect::GiveUp& e, Effects& effects);
+  void flip(Effects& effects);
+  void look_at_move(Instant now, Effects& effects);
   void ask(std::string why, Instant now, Effects& effects);
   void give_up(Effects& effects);
   std::string missing_text() const;
@@ -131,6 +158,14 @@ class CoordinatorMachine {
   bool stop_asked_ = false;
   std::optional<PlanProposal> proposal_;  // for the next Open
   std::optional<PlanProposal> plan_;      // in force, if it is not the first one
+  Layout layout_;                         // in force
+  MigrationMachine move_;
+  std::optional<MoveProposal> moving_;  // the one that is under way, or was the last
+  MoveId newest_move_;                  // that was begun or refused
+  std::uint64_t moves_made_ = 0;
+  std::optional<Instant> move_until_;        // when it is given up
+  bool holds_ = false;                       // an iteration is complete and waits for votes
+  std::shared_ptr<const JobPlan> laid_out_;  // the plan of the layout in force, if it is not the first one
   Instant opened_due_{}, opened_at_{}, deadline_{};
   std::optional<Instant> probe_at_;  // when to ask whether an operator takes too long
   std::string stuck_in_;             // what had not ended when the deadline passed

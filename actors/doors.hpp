@@ -11,20 +11,23 @@ namespace stagecraft {
 
 struct NewStage;
 struct NewTwin;
-using CoordinatorActor = Door<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound,
-                              PlanProposal, Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
+using CoordinatorActor =
+    Door<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound, PlanProposal, MoveProposal,
+         MoveVote, Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
+struct MigratorWiring;
+using MigratorActor = Door<MigratorWiring, Move, IterationOpened, OperatorDone>;
 struct PlannerWiring;
-using PlannerActor = Door<PlannerWiring, IterationOpened, Window, OperatorDone>;
+using PlannerActor = Door<PlannerWiring, IterationOpened, LayoutInForce, Window, OperatorDone>;
 struct CheckpointerWiring;
 using CheckpointerActor = Door<CheckpointerWiring, BeginCheckpoint, StateLoan, FindCheckpoint, OperatorDone, NewStage>;
 using LoaderActor = Door<Announce, Prefetch, NewStage>;
 struct StageWiring;
-using StageActor =
-    Door<StageWiring, NewPlan, Restore, Open, Tokens, TensorMessage, Announcement, OperatorDone, InstantOver, WakeUp,
-         ReduceOrder, TieOrder, ParameterParts, AskState, StateGiven, LoanOver, Explain, NewStage, NewTwin>;
+using StageActor = Door<StageWiring, NewPlan, Restore, Open, Tokens, TensorMessage, Announcement, OperatorDone,
+                        InstantOver, WakeUp, ReduceOrder, TieOrder, ParameterParts, AskState, StateGiven, LoanOver,
+                        AskVote, LayersGiven, Explain, NewStage, NewTwin>;
 struct TwinWiring;
-using TwinActor =
-    Door<TwinWiring, Restore, Open, TwinGradients, AskState, StateGiven, LoanOver, OperatorDone, NewStage>;
+using TwinActor = Door<TwinWiring, Restore, Open, TwinGradients, AskState, StateGiven, LoanOver, LeadMove, MovingState,
+                       MovingGradients, AskVote, OperatorDone, NewStage, NewTwin>;
 struct LinkWiring;
 using LinkActor = Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, Credit, NewStage>;
 struct ReducerWiring;
@@ -62,7 +65,8 @@ struct StageWiring {
 struct TwinWiring {
   CoordinatorActor coordinator;
   RecorderActor recorder;
-  StageActor stage;  ///< whose state it copies
+  StageActor stage;                ///< whose state it copies
+  std::vector<TwinActor> fellows;  ///< the twins of all stages of its replica, itself included
   std::shared_ptr<const LoadedCheckpoint> start;
   bool rebuilt = false;
 };
@@ -76,6 +80,9 @@ struct MonitorWiring {
 struct PlannerWiring {
   CoordinatorActor coordinator;
   MonitorActor monitor;
+};
+struct MigratorWiring {
+  CoordinatorActor coordinator;
 };
 struct LinkWiring {
   StageActor stage;  ///< whose end this is
@@ -103,6 +110,7 @@ struct NodeWiring {
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::CheckpointerWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MonitorWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::PlannerWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MigratorWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LinkWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ReducerWiring)

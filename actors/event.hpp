@@ -28,6 +28,7 @@ enum class EventKind : std::uint8_t {
   injected,     ///< a fault of the scenario begins or heals; `text` says which
   lost,         ///< a stage or a twin is gone; `text` says who and why
   moved,        ///< a stage is built anew on another device
+  migrated,     ///< layers begin to move to other stages, have moved, or do not; `text` says which, why, with numbers
   begun_again,  ///< an iteration is begun again under a new epoch; `text` says why
   ended,        ///< the job is over; `text` says how
   violation,    ///< an invariant is broken: fails every test that sees one

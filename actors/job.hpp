@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/messages.hpp"
 #include "actors/world/world.hpp"
 #include "model/batch.hpp"
 #include "model/checkpoint/checkpoint.hpp"
@@ -39,6 +40,7 @@ struct Job {
   std::string log_path, trace_path;  ///< empty: not kept
   std::optional<CheckpointPlan> checkpoint;
   StartPoint start;
+  std::vector<Move> moves;  ///< of layers, that the run begins with the wish for
 
   std::uint32_t total_chunks() const { return topology.pipeline.stages * topology.pipeline.chunks; }
   StageId stage_of(ChunkId chunk) const { return topology.pipeline.shape().stage_of(chunk); }

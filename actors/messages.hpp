@@ -14,8 +14,10 @@
 #include "actors/faults/injector_machine.hpp"
 #include "gpu/stream.hpp"
 #include "model/checkpoint/checkpoint.hpp"
+#include "model/job_plan.hpp"
 #include "model/stage_model.hpp"
 #include "planning/ids.hpp"
+#include "planning/migration_machine.hpp"
 #include "planning/plan.hpp"
 #include "planning/stage_machine.hpp"
 #include "transport/channel.hpp"
@@ -40,6 +42,8 @@ struct Open {
   bool checkpoint = false;  ///< after the step, lend the state to the checkpointer
   Instant due{};
   bool restores = false;  ///< begin from what the Restore of this key brings, whatever you hold
+  Layout layout;          ///< in force from now on. Where it is another one, it is as decided as the step.
+  MoveId move;            ///< the move of layers that is under way; whoever takes part in another one forgets it
 };
 struct Joined {  ///< stage -> coordinator: initialised and wired
   Place place;
@@ -121,6 +125,7 @@ struct StageDone {  ///< stage -> its reducer: every micro-batch is through
   Key key;
   LossSum loss;
   Instant due{};
+  std::uint64_t groups = 0;  ///< how many it has
 };
 struct Segments {  ///< reducer -> the reducers of the same stage on all replicas
   Key key;
@@ -271,9 +276,68 @@ struct CheckpointOutcome {  ///< checkpointer -> coordinator
   std::string error;  ///< empty: it stands
 };
 
-// -- plans
-struct IterationOpened {  ///< coordinator -> planner: the one before is measured
+// -- layers on their way (Life of a move)
+/// From outside -> migrator: these layers to that stage, or this layout, once an iteration has opened.
+struct Move {
+  Iteration at;     ///< or any later one
+  LayerRun layers;  ///< only without a layout
+  StageId to;
+  Layout layout;  ///< empty: as the layers say
+  std::string why;
+};
+/// migrator -> coordinator: checked, and planned for.
+struct MoveProposal {
+  MoveOrder order;
+  Layout from;                          ///< what it was made for
+  std::shared_ptr<const JobPlan> plan;  ///< with the new layout
+  std::string why;                      ///< with the numbers
+};
+/// coordinator -> the twin of the stage that has the layers: give your copy of them to the twin of the stage that is to
+/// have them, between steps, and every gradient from the one of this key on.
+struct LeadMove {
   Key key;
+  MoveId move;
+  MoveLane lane;
+};
+struct MovingState {  ///< the answer. Its giver leaves these buffers alone until LoanOver.
+  Key key;
+  MoveId move;
+  MoveLane lane;
+  HeldGroups state;
+};
+/// twin -> the twin that follows: the reduced gradient of the layers.
+struct MovingGradients {
+  Key key;
+  MoveId move;
+  MoveLane lane;
+  std::map<GroupId, Tensor> gradients;
+};
+/// twin that follows -> its stage: the copy as the iteration began with it, and the gradient of the iteration. The
+/// giver never writes to these buffers again.
+struct LayersGiven {
+  Key key;
+  MoveId move;
+  MoveLane lane;
+  HeldGroups state;
+  std::map<GroupId, Tensor> gradients;
+};
+/// coordinator -> the stage that has the layers, and the twin that follows.
+struct AskVote {
+  Key key;
+  MoveId move;
+  MoveLane lane;
+};
+
+// -- plans
+/// coordinator -> planner, migrator: the iteration before is measured; this layout is in force.
+struct IterationOpened {
+  Key key;
+  Layout layout;
+  MoveId newest, under_way;  ///< the newest move that was begun; the one that is not over, 0: none
+};
+/// coordinator -> planner: the layout in force, and what was planned for it.
+struct LayoutInForce {
+  std::shared_ptr<const JobPlan> plan;
 };
 struct AskWindow {  ///< planner -> monitor
   Key key;
@@ -284,6 +348,7 @@ struct Window {  ///< monitor -> planner: what operators took since it asked las
 };
 struct PlanProposal {  ///< planner -> coordinator
   std::vector<PipelinePlan> replicas;
+  Layout layout;  ///< for which it was made
 };
 /// coordinator -> stage, before the Open of the same key: run by this from now on.
 struct NewPlan {
@@ -325,9 +390,11 @@ enum class Ending : std::uint8_t { done, stopped, no_progress, fault, bug };
 struct JobEnded {
   Ending ending = Ending::done;
   std::string reason{};
-  std::vector<StageState> states{};   ///< done and stopped only
-  std::uint32_t saved_iteration = 0;  ///< of the newest checkpoint that this run completed; 0: none
-  std::string checkpoint_error{};     ///< why the last one that was wanted does not stand
+  std::vector<StageState> states{};       ///< done and stopped only
+  std::uint32_t saved_iteration = 0;      ///< of the newest checkpoint that this run completed; 0: none
+  std::string checkpoint_error{};         ///< why the last one that was wanted does not stand
+  std::shared_ptr<const JobPlan> plan{};  ///< of the layout in force; none: that of the beginning
+  std::uint64_t moves = 0;                ///< of layers, that were made
 };
 struct Profile {  ///< monitor -> node
   std::vector<StageProfile> stages;
@@ -382,8 +449,14 @@ typename Inspector::result_type inspect(Inspector& f, ExactSum& x) {
 STAGECRAFT_WIRE(Key, x.epoch, x.iteration)
 STAGECRAFT_WIRE(Place, x.stage, x.replica)
 STAGECRAFT_WIRE(Decision, x.kind, x.clip, x.step, x.tokens)
-STAGECRAFT_WIRE(Open, x.key, x.decision, x.last, x.checkpoint, x.due, x.restores)
-STAGECRAFT_WIRE(IterationOpened, x.key)
+STAGECRAFT_WIRE(LayerRun, x.begin, x.end)
+STAGECRAFT_WIRE(MoveLane, x.from, x.to, x.layers, x.replica)
+STAGECRAFT_WIRE(MoveVote, x.kind, x.move, x.key, x.lane, x.digest)
+STAGECRAFT_WIRE(Move, x.at, x.layers, x.to, x.layout, x.why)
+STAGECRAFT_WIRE(AskVote, x.key, x.move, x.lane)
+STAGECRAFT_WIRE(LeadMove, x.key, x.move, x.lane)
+STAGECRAFT_WIRE(Open, x.key, x.decision, x.last, x.checkpoint, x.due, x.restores, x.layout, x.move)
+STAGECRAFT_WIRE(IterationOpened, x.key, x.layout, x.newest, x.under_way)
 STAGECRAFT_WIRE(AskWindow, x.key)
 STAGECRAFT_WIRE(NewPlan, x.key, x.dispatch, x.order, x.paces, x.caps)
 STAGECRAFT_WIRE(Joined, x.place)
@@ -450,3 +523,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Events)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Timings)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Window)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::PlanProposal)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MoveProposal)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MovingState)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::MovingGradients)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LayersGiven)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LayoutInForce)

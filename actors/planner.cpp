@@ -40,6 +40,8 @@ struct PlannerState {
   std::vector<PipelinePlan> present;  // per replica
   Stream* device = nullptr;
   std::uint64_t tickets = 0;
+  std::shared_ptr<const JobPlan> plan;             // of the layout in force
+  bool outdated = false;                           // the plan under way is for another layout
   Key key;                                         // of the iteration that is running
   std::string why;                                 // the plan under way was wanted
   std::shared_ptr<std::vector<Replanned>> result;  // written on the device, read after its completion; none: idle
@@ -52,6 +54,18 @@ struct PlannerState {
   void on(const IterationOpened& x) {
     key = x.key;
     post(self, job->world, wiring.monitor, AskWindow{x.key});
+  }
+  // What was measured and planned so far was of other chunks.
+  void on(const LayoutInForce& x) {
+    begin_with(x.plan);
+    outdated = result != nullptr;
+  }
+  void begin_with(std::shared_ptr<const JobPlan> of_layout) {
+    plan = std::move(of_layout);
+    present = plan->replicas;
+    requests = plan->requests;
+    for (std::size_t r = 0; r < requests.size(); ++r) requests[r].limits = limits_of(present[r]);
+    machine = ReplanMachine(plan->knows_times ? present.front().times : std::vector<OperatorTimes>{});
   }
   void on(const Window& x) {
     const auto times = times_of(x.stages, job->topology.pipeline.stages);
@@ -70,6 +84,7 @@ struct PlannerState {
     device->retire(x.completion.ticket);
     const auto plans = std::exchange(result, nullptr);
     if (!x.completion.error.empty()) throw Bug("planning failed: " + x.completion.error);
+    if (std::exchange(outdated, false)) return;
     const bool pays = std::any_of(plans->begin(), plans->end(), [](const Replanned& r) { return r.pays; });
     const bool has_room = fits(*plans);
     note(fmt::format("{}: {}; {}", why, plans->front().reason,
@@ -78,19 +93,19 @@ struct PlannerState {
                                 : "it needs more memory than there is, the present plan stays"));
     if (!pays || !has_room) return;
     for (std::size_t r = 0; r < plans->size(); ++r) {
-      PipelinePlan& plan = (*plans)[r].plan;
-      for (StagePlan& stage : plan.stages) {
+      PipelinePlan& next = (*plans)[r].plan;
+      for (StagePlan& stage : next.stages) {
         stage.rule = present[r].stages.front().rule;
         stage.free_weight_order = present[r].stages.front().free_weight_order;
       }
-      present[r] = std::move(plan);
+      present[r] = std::move(next);
     }
-    post(self, job->world, wiring.coordinator, PlanProposal{present});
+    post(self, job->world, wiring.coordinator, PlanProposal{present, plan->layers});
   }
   // Within the devices' memory, beside what does not change.
   bool fits(const std::vector<Replanned>& plans) const {
     for (const Place p : job->places()) {
-      MemoryEstimate memory = job->plan.memory[p.replica.value][p.stage.value];
+      MemoryEstimate memory = plan->memory[p.replica.value][p.stage.value];
       memory.working = plans[p.replica.value].plan.forecast.peak_bytes[p.stage.value];
       const Bytes limit = job->topology.device(p).memory;
       if (limit.value > 0 && memory.total() > limit) return false;
@@ -109,10 +124,7 @@ PlannerActor::behavior_type planner_behavior(PlannerActor::stateful_pointer<Plan
   s.self = self;
   s.job = std::move(job);
   s.recorder = std::move(recorder);
-  s.present = s.job->plan.replicas;
-  s.requests = s.job->plan.requests;
-  for (std::size_t r = 0; r < s.requests.size(); ++r) s.requests[r].limits = limits_of(s.present[r]);
-  s.machine = ReplanMachine(s.job->plan.knows_times ? s.present.front().times : std::vector<OperatorTimes>{});
+  s.begin_with(std::shared_ptr<const JobPlan>(s.job, &s.job->plan));
   return behavior_of(PlannerActor{}, s);
 }
 

@@ -16,14 +16,13 @@ struct ReducerState {
   JobRef job;
   Place place;
   ReducerWiring wiring;
-  std::size_t groups = 0;  // of the stage
   TieRole role = TieRole::none;
   GroupId embedding, head;
 
   // of the current key
   struct Work {
     std::map<GroupId, std::map<ReplicaId, std::vector<Segment>>> segments;
-    std::size_t reduced = 0;
+    std::size_t reduced = 0, groups = 0;  // of how many, the stage says at the end
     bool stage_done = false, tie_ordered = false, tie_done = false, reported = false;
     std::map<GroupId, bool> tied_reduced;
     Tensor partner;
@@ -114,11 +113,12 @@ struct ReducerState {
     if (!fresh(x.key)) return;
     seen(x.due);
     work.stage_done = true;
+    work.groups = x.groups;
     work.loss = x.loss;
     maybe_report();
   }
   void maybe_report() {
-    if (work.reported || !work.stage_done || !work.tie_done || work.reduced < groups) return;
+    if (work.reported || !work.stage_done || !work.tie_done || work.reduced < work.groups) return;
     work.reported = true;
     if (wiring.twin) post(self, job->world, wiring.twin, TwinGradients{key, std::move(work.gradients), work.due});
     IterationReady ready{key, place, work.square_sum, work.loss.loss, work.loss.tokens, work.due};
@@ -141,7 +141,6 @@ ReducerActor::behavior_type reducer_behavior(ReducerActor::stateful_pointer<Redu
   // A model that is never initialised, to ask what the stage will hold.
   const StageModel model(job->plan.arithmetic[place.stage.value], job->plan.share(job->topology, place),
                          Arena::make("none", {}));
-  s.groups = model.groups().size();
   s.role = model.tie_role();
   s.embedding = model.arithmetic().embedding_group();
   s.head = model.arithmetic().head_group();

@@ -1,6 +1,7 @@
 #include "actors/run_digest.hpp"
 
 #include <cstring>
+#include <set>
 
 #include "actors/state_view.hpp"
 #include "model/sha256.hpp"
@@ -50,6 +51,10 @@ class Digester {
   void violate(std::string text) { digest_.violations.push_back(std::move(text)); }
 
   void compare_replicas(GroupId group) {
+    std::set<ReplicaId> seen;
+    for (const StageState* s : holders_.at(group))
+      if (!seen.insert(s->place.replica).second)
+        violate(fmt::format("parameter group {} has two owners in replica {}", group.value, s->place.replica.value));
     for (const StageState* s : holders_.at(group))
       if (!same(s->parameters.at(group), parameters(group)))
         violate(fmt::format("parameter group {} of replica {} differs from replica 0", group.value,

@@ -88,7 +88,7 @@ Start prepare(World& world, const Topology& topology, const RunOptions& options)
   start.set_aside = make_room(world, topology, options, point.iteration);
   start.job = std::make_shared<Job>(Job{world, topology, std::move(plan), options.controls, std::move(batches.source),
                                         std::move(batches.sha256), options.log_path, options.trace_path,
-                                        std::move(checkpoint), point});
+                                        std::move(checkpoint), point, options.moves});
   return start;
 }
 
@@ -101,11 +101,12 @@ void log_start(const Job& job, const RunOptions& options, const RecorderActor& r
     note(fmt::format("continues {} after iteration {}", options.resume_from, job.start.iteration));
 }
 
-void fill_memory(const Job& job, const std::vector<StageState>& states, RunResult& result) {
+// The plan is that of the layout in force at the end.
+void fill_memory(const Job& job, const JobPlan& plan, const std::vector<StageState>& states, RunResult& result) {
   for (const StageState& s : states) {
     const Place p = s.place;
-    result.memory.push_back({p, job.plan.memory[p.replica.value][p.stage.value].total(), s.peak,
-                             job.topology.device(p).memory, s.overdrafts});
+    result.memory.push_back(
+        {p, plan.memory[p.replica.value][p.stage.value].total(), s.peak, job.topology.device(p).memory, s.overdrafts});
   }
 }
 
@@ -113,6 +114,7 @@ void fill_end(const Job& job, Outbox::Ended& end, RunResult& result) {
   result.ending = end.job.ending;
   result.reason = end.job.reason;
   result.corpus_sha256 = job.corpus_sha256;
+  result.layout = job.plan.layers;
   result.saved_iteration = end.job.saved_iteration;
   result.checkpoint_error = end.job.checkpoint_error;
   result.profile = std::move(end.profile);
@@ -120,12 +122,14 @@ void fill_end(const Job& job, Outbox::Ended& end, RunResult& result) {
   result.events = end.log.events;
   result.losses = end.log.losses;
   result.begun_again = end.log.begun_again;
+  result.moves = end.job.moves;
   result.log = end.log.log;
   result.trace = end.log.trace;
   result.last_iteration = std::move(end.log.last_iteration);
   result.violations = end.log.violations;
   if (end.job.states.empty()) return;
-  fill_memory(job, end.job.states, result);
+  fill_memory(job, end.job.plan ? *end.job.plan : job.plan, end.job.states, result);
+  if (end.job.plan) result.layout = end.job.plan->layers;
   RunDigest digest = digest_of(job, end.job.states);
   result.weights_sha256 = digest.weights;
   result.moments_sha256 = digest.moments;

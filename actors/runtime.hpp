@@ -43,6 +43,7 @@ struct RunOptions {
   } start_up;
   /// Each node of the file gets a cast of its own, and what passes between two of them its wire form.
   bool apart = false;
+  std::vector<Move> moves;                 ///< of layers, each in its iteration
   CapsRule caps_rule = CapsRule::reserve;  ///< negative control of the caps
 };
 
@@ -66,6 +67,8 @@ struct RunResult {
   std::uint64_t event_hash = 0, events = 0;
   std::uint64_t losses = 0;       ///< of stages and twins
   std::uint64_t begun_again = 0;  ///< iterations, after a loss or a deadline
+  Layout layout;                  ///< at the end
+  std::uint64_t moves = 0;        ///< of layers, that were made
   std::string log, trace, log_error;
   std::string resumed_from;           ///< the checkpoint that was continued; empty: started anew
   std::uint32_t start_iteration = 0;  ///< of that checkpoint

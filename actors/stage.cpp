@@ -8,7 +8,9 @@
 #include "actors/loans.hpp"
 #include "actors/mailbox_completions.hpp"
 #include "actors/new_plan.hpp"
+#include "actors/stage_bodies.hpp"
 #include "actors/stage_inbox.hpp"
+#include "actors/stage_moves.hpp"
 #include "actors/stage_notes.hpp"
 #include "actors/stage_work.hpp"
 #include "model/optimizer.hpp"
@@ -27,6 +29,7 @@ struct StageActorState {
   DeviceKind device = DeviceKind::cpu;
   StageWiring wiring;
   std::shared_ptr<Arena> arena;
+  std::shared_ptr<const JobLayout> layout;  // in force here
   std::shared_ptr<StageModel> model;
   Stream* stream = nullptr;
 
@@ -58,6 +61,7 @@ struct StageActorState {
   std::optional<Iteration> state;  // the parameters are those after this iteration; none: they are yet to come
   std::optional<Restore> restore;  // to be done with the Open of its key
   Key restored;                    // the one that was done last
+  ArrivingLayers arriving;
 
   bool follows() const { return machine.plan().dispatch == Dispatch::follow; }
   bool alone() const { return job->topology.pipeline.replicas == 1; }
@@ -108,11 +112,13 @@ struct StageActorState {
     packings.clear();
     requests.clear();
     done_said = false;
+    if (open.layout == layout->layers) arriving.forget_before(key);
     if (!in_flight) enter();
   }
   // The device is idle. First the state has to be that after the iteration before the one that opens.
   void enter() {
     const Iteration wanted{key.iteration.value - 1};
+    if (open.layout != layout->layers) lay_out_anew(wanted);
     if (open.restores && restored != key) {
       if (restore && restore->key == key) submit_restore();
       return;
@@ -125,6 +131,16 @@ struct StageActorState {
     if (open.decision.kind == Decision::Kind::step) return submit_step(true);
     state = wanted;
     proceed();
+  }
+  // Layers have moved. Who has a state steps with what it was given; who has none will get or restore all of it.
+  void lay_out_anew(Iteration wanted) {
+    const bool keeps = state && !open.restores;
+    ArrivingLayers::Taken taken = arriving.take(wanted);
+    layout = std::make_shared<const JobLayout>(lay_out(job->topology, *layout, open.layout));
+    model->reshape(layout->arithmetic[place.stage.value], layout->chunks[place.stage.value],
+                   keeps ? std::move(taken.state) : HeldGroups{});
+    for (auto& [group, gradient] : taken.gradients) model->prepare(group, std::move(gradient));
+    STAGECRAFT_ASSERT(!keeps || model->complete(), "layers moved to stage {} before it held them", place.stage.value);
   }
   void proceed() {
     model->drop_prepared();
@@ -211,13 +227,12 @@ struct StageActorState {
   }
   StageState lend() {
     loans.lend(key);
-    return present_state();
+    return state_of(*model, place);
   }
   void on(const LoanOver& x) { loans.back(x.key); }
-  StageState present_state() { return state_of(*model, place); }
   void report() {
     notes.tell_all(self);
-    post(self, job->world, wiring.coordinator, StageReport{key, present_state()});
+    post(self, job->world, wiring.coordinator, StageReport{key, state_of(*model, place)});
   }
 
   // -- the data path
@@ -248,6 +263,17 @@ struct StageActorState {
   }
   void on(TieOrder&& x) {
     if (x.key == key && running) want({Service::tie, {}, {}, std::move(x.partner), x.due});
+  }
+  // layers on their way
+  void on(AskVote&& x) {
+    if (!current(x)) return;
+    const MoveVote vote{MoveVote::Kind::owner, x.move, key, x.lane, 0};
+    want(digest_request(vote, groups_of(model->arithmetic(), x.lane.layers), due));
+  }
+  void on(LayersGiven&& x) {
+    if (x.key < key) return;
+    post(self, job->world, wiring.coordinator, MoveVote{MoveVote::Kind::holds, x.move, x.key, x.lane, 0});
+    arriving.keep(std::move(x));
   }
   void want(ServiceRequest request) {
     const std::uint32_t id = next_request++;
@@ -304,8 +330,7 @@ struct StageActorState {
   }
   void apply(const stage_effect::Start& e) {
     if (const auto* op = std::get_if<Operator>(&e.op)) return start(*op);
-    auto node = requests.extract(std::get<ServiceOperator>(e.op).id);
-    start(std::move(node.mapped()));
+    start(requests.extract(std::get<ServiceOperator>(e.op).id).mapped());
   }
   void send_subtrees(ChunkId chunk) {
     for (const GroupId g : model->groups_of(chunk))
@@ -315,7 +340,7 @@ struct StageActorState {
     if (done_said || !machine.finished()) return;
     done_said = true;
     notes.tell_all(self);
-    post(self, job->world, wiring.reducer, StageDone{key, model->loss(), due});
+    post(self, job->world, wiring.reducer, StageDone{key, model->loss(), due, model->groups().size()});
   }
 
   // -- the device
@@ -325,40 +350,14 @@ struct StageActorState {
     const bool head = op.chunk == job->last_chunk();
     if (forward || (op.kind != OperatorKind::backward_weight && !head))
       input = inbox.take(op.chunk, forward ? Direction::forward : Direction::backward, op.micro_batch);
-    const Duration cost = job->plan.times[op.chunk.value].of(op.kind);
+    const Duration cost = layout->times[op.chunk.value].of(op.kind);
     // What fills a wait was chosen for this moment, however early the device was free.
     const Instant not_before = follows() ? std::max(input.due, moment) : input.due;
-    submit(op, not_before, cost, [m = model, op, input = std::move(input)](Outcome& out) mutable {
-      switch (op.kind) {
-        case OperatorKind::forward:
-          out.tensor = m->forward(op.chunk, std::move(input.tensor), std::move(input.batch));
-          break;
-        case OperatorKind::backward_input:
-          out.tensor = m->backward_input(op.chunk, op.micro_batch, std::move(input.tensor));
-          break;
-        case OperatorKind::backward_weight:
-          m->backward_weight(op.chunk, op.micro_batch);
-          break;
-        case OperatorKind::backward:
-          out.tensor = m->backward_input(op.chunk, op.micro_batch, std::move(input.tensor));
-          m->backward_weight(op.chunk, op.micro_batch);
-          break;
-      }
-    });
+    submit(op, not_before, cost, body_of(model, op, std::move(input)));
   }
-  void start(ServiceRequest request) {
-    const GroupId group = request.group;
-    const Service service = request.service;
-    const Duration cost = service == Service::reduce ? job->plan.reduce_time : Duration{};
-    const Instant not_before = request.due;
-    submit(service, not_before, cost, group, [m = model, request = std::move(request)](Outcome& out) mutable {
-      if (request.service == Service::tie) {
-        out.square_sum = m->tie(request.partner);
-      } else {
-        out.square_sum = m->reduce(request.group, request.segments);
-      }
-      request.segments.clear();
-    });
+  void start(const ServiceRequest& request) {
+    const Duration cost = request.service == Service::reduce ? job->plan.reduce_time : Duration{};
+    submit(request.service, request.due, cost, request.group, body_of(model, request));
   }
   template <class Body>
   void submit(Service service, Instant not_before, Duration cost, GroupId group, Body body) {
@@ -437,15 +436,17 @@ struct StageActorState {
         return share_parameters(flight.outcome->parts);
       case Service::gather:
         return begin_iteration();
-      case Service::reduce: {
-        Reduced reduced{key, flight.group, flight.outcome->square_sum, model->prepared(flight.group), due};
-        post(self, job->world, wiring.reducer, std::move(reduced));
+      case Service::reduce:
+        post(self, job->world, wiring.reducer,
+             Reduced{key, flight.group, flight.outcome->square_sum, model->prepared(flight.group), due});
         watch.tell(key.iteration, RunEvent::reduce_done);
         return act(stage_event::Finished{ServiceOperator{}}, due);
-      }
       case Service::tie:
         post(self, job->world, wiring.reducer,
              Tied{key, model->tied_group(), flight.outcome->square_sum, model->prepared(model->tied_group()), due});
+        return act(stage_event::Finished{ServiceOperator{}}, due);
+      case Service::digest:
+        post(self, job->world, wiring.coordinator, *flight.outcome->vote);
         return act(stage_event::Finished{ServiceOperator{}}, due);
     }
   }
@@ -483,7 +484,8 @@ StageActor::behavior_type stage_behavior(StageActor::stateful_pointer<StageActor
   s.device = device.kind;
   s.plan = s.job->plan_of(place);
   s.arena = Arena::make(fmt::format("stage {}.{}", place.stage.value, place.replica.value), device.memory);
-  s.model = std::make_shared<StageModel>(job->plan.arithmetic[place.stage.value], job->plan.share(job->topology, place),
+  s.layout = std::shared_ptr<const JobLayout>(job, &job->plan);
+  s.model = std::make_shared<StageModel>(s.layout->arithmetic[place.stage.value], s.layout->share(job->topology, place),
                                          s.arena, job->controls);
   return behavior_of(StageActor{}, s);
 }

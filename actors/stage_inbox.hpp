@@ -45,7 +45,7 @@ class StageInbox {
 /// stage has opened their key, and a micro-batch is announced once.
 class HeldMessages {
  public:
-  using Message = std::variant<Tokens, TensorMessage, Announcement, ParameterParts, AskState>;
+  using Message = std::variant<Tokens, TensorMessage, Announcement, ParameterParts, AskState, AskVote>;
   void hold(Key key, Message message) { held_.emplace_back(key, std::move(message)); }
   /// Those of `key`; older ones are dropped, newer ones stay.
   std::vector<Message> take(Key key);

@@ -4,6 +4,7 @@
 #include "actors/held_state.hpp"
 #include "actors/loans.hpp"
 #include "actors/mailbox_completions.hpp"
+#include "actors/twin_moves.hpp"
 #include "model/stage_model.hpp"
 #include "planning/bug.hpp"
 
@@ -18,6 +19,7 @@ struct TwinActorState {
   JobRef job;
   Place place;
   TwinWiring wiring;
+  std::shared_ptr<const JobLayout> layout;  // in force here
   std::shared_ptr<StageModel> model;
   Stream* stream = nullptr;
 
@@ -35,6 +37,11 @@ struct TwinActorState {
   bool said_ready = false;
   Instant due{};
   std::uint64_t tickets = 0;
+  // layers on their way
+  std::vector<LeadLane> leads;
+  FollowedLanes followed;
+  std::map<Iteration, Decision> decisions;  // the last ones, for those that follow
+  std::function<void()> and_then;           // in flight: what comes after it
 
   void on(TwinWiring&& x) {
     wiring = std::move(x);
@@ -48,6 +55,8 @@ struct TwinActorState {
     });
   }
   void on(const NewStage& x) { wiring.stage = x.stage; }
+  void on(const NewTwin& x) { wiring.fellows[x.place.stage.value] = x.twin; }
+  const TwinActor& fellow(Place of) const { return wiring.fellows[of.stage.value]; }
   void on(const Restore& x) {
     if (x.key < key || x.key == restored) return;
     restore = x;
@@ -58,11 +67,15 @@ struct TwinActorState {
     open = x;
     key = x.key;
     said_ready = false;
+    if (open.restores) decisions.clear();
+    decisions[Iteration{key.iteration.value - 1}] = open.decision;
+    if (open.layout == layout->layers) forget_moves();
     if (!busy) enter();
   }
   // As a stage does: first the state has to be that after the iteration before the one that opens.
   void enter() {
     const Iteration wanted{key.iteration.value - 1};
+    if (open.layout != layout->layers) return lay_out_anew(wanted);
     if (open.restores && restored != key) {
       if (!restore || restore->key != key) return;
       restored = key;
@@ -80,13 +93,45 @@ struct TwinActorState {
     state = wanted;
     settle();
   }
-  void step(Iteration wanted) {
+  std::map<GroupId, Tensor> take_gradients(Iteration of) {
     auto newest = gradients.end();
     for (auto it = gradients.begin(); it != gradients.end(); ++it)
-      if (it->first.iteration == wanted) newest = it;
-    STAGECRAFT_ASSERT(newest != gradients.end(), "iteration {} was decided before its twin had the gradient",
-                      wanted.value);
-    submit(wanted, [m = model, g = std::move(newest->second.gradients), separate = loans.separate(),
+      if (it->first.iteration == of) newest = it;
+    STAGECRAFT_ASSERT(newest != gradients.end(), "iteration {} was decided before its twin had the gradient", of.value);
+    return std::move(newest->second.gradients);
+  }
+  // Layers have moved: what was followed is the stage's own from now on, and steps with the rest.
+  void lay_out_anew(Iteration wanted) {
+    layout = std::make_shared<const JobLayout>(lay_out(job->topology, *layout, open.layout));
+    const auto& arithmetic = layout->arithmetic[place.stage.value];
+    const auto& chunks = layout->chunks[place.stage.value];
+    FollowedState taken = followed.take(wanted);
+    leads.clear();
+    if (!state || open.restores) {
+      model->reshape(arithmetic, chunks);
+      return enter();
+    }
+    STAGECRAFT_ASSERT(state->value + 1 == wanted.value, "layers moved to a twin whose state is that after iteration {}",
+                      state->value);
+    if (open.decision.kind == Decision::Kind::step) {
+      for (auto& [group, gradient] : take_gradients(wanted)) taken.gradients.emplace(group, std::move(gradient));
+    } else {
+      taken.gradients.clear();
+    }
+    submit(wanted, [m = model, arithmetic, chunks, taken = std::move(taken), separate = loans.separate(),
+                    factors = open.decision.kind == Decision::Kind::step ? factors_of(*job, open.decision)
+                                                                         : StepFactors{}]() mutable {
+      m->reshape(arithmetic, chunks, std::move(taken.state));
+      STAGECRAFT_ASSERT(m->complete(), "layers moved to a twin before it held them");
+      if (separate) m->separate();
+      if (taken.gradients.empty()) return;
+      for (auto& [group, gradient] : taken.gradients) m->prepare(group, std::move(gradient));
+      m->step(factors);
+      m->drop_prepared();
+    });
+  }
+  void step(Iteration wanted) {
+    submit(wanted, [m = model, g = take_gradients(wanted), separate = loans.separate(),
                     factors = factors_of(*job, open.decision)]() mutable {
       if (separate) m->separate();
       for (auto& [group, gradient] : g) m->prepare(group, std::move(gradient));
@@ -101,10 +146,13 @@ struct TwinActorState {
     });
     give();
     say_ready();
+    lead();
+    follow();
   }
   void on(TwinGradients&& x) {
     if (x.key < key) return;
     const Key of = x.key;
+    for (const LeadLane& l : leads) pass_on(l, x);
     gradients[of] = std::move(x);
     say_ready();
   }
@@ -139,6 +187,142 @@ struct TwinActorState {
     });
   }
 
+  // -- layers on their way from its stage to another: to that one's twin
+  void on(LeadMove&& x) {
+    leads.push_back({std::move(x), false});
+    for (const auto& [of, held] : gradients)
+      if (of >= key) pass_on(leads.back(), held);
+    lead();
+  }
+  void lead() {
+    if (!settled()) return;
+    for (LeadLane& l : leads) {
+      if (l.given || l.order.key > key) continue;
+      l.given = true;
+      loans.lend(key);
+      post(self, job->world, fellow(l.order.lane.destination()),
+           MovingState{key, l.order.move, l.order.lane,
+                       model->held(groups_of(model->arithmetic(), l.order.lane.layers))});
+    }
+  }
+  void pass_on(const LeadLane& l, const TwinGradients& x) {
+    MovingGradients message{x.key, l.order.move, l.order.lane, {}};
+    for (const GroupId g : groups_of(model->arithmetic(), l.order.lane.layers))
+      if (const auto it = x.gradients.find(g); it != x.gradients.end()) message.gradients.insert(*it);
+    if (!message.gradients.empty()) post(self, job->world, fellow(l.order.lane.destination()), std::move(message));
+  }
+
+  // -- layers on their way from another stage to its own: copied once, then kept fresh by replay
+  FollowedLane& lane_of(MoveId move, const MoveLane& lane) {
+    return followed.at(move, lane, [&] {
+      return std::make_shared<StageModel>(
+          layout->arithmetic[place.stage.value], FollowedLane::share(layout->share(job->topology, place), lane.layers),
+          Arena::make(fmt::format("on their way to stage {}.{}", place.stage.value, place.replica.value), {}),
+          job->controls);
+    });
+  }
+  void on(MovingState&& x) {
+    FollowedLane& f = lane_of(x.move, x.lane);
+    f.given = std::move(x);
+    follow();
+  }
+  void on(MovingGradients&& x) {
+    FollowedLane& f = lane_of(x.move, x.lane);
+    f.follower.has_gradient(x.key.iteration);
+    f.gradients[x.key.iteration] = std::move(x.gradients);
+    follow();
+  }
+  void on(AskVote&& x) {
+    lane_of(x.move, x.lane).asked = x;
+    follow();
+  }
+  // One thing at a time, after what the twin owes its own stage.
+  void follow() {
+    if (!settled()) return;
+    for (FollowedLane& f : followed.all()) {
+      for (const auto& [iteration, decision] : decisions)
+        f.follower.decided(iteration, decision.kind == Decision::Kind::step);
+      if (f.given) return copy(f);
+      if (const auto replay = f.follower.next()) return replay_step(f, *replay);
+      if (!f.follower.has_caught_up(key.iteration)) continue;
+      if (!f.told) vote(f, MoveVote::Kind::follows, 0);
+      f.told = true;
+      if (f.asked && f.asked->key == key) return digest(f);
+      hand_over(f);
+    }
+  }
+  void copy(FollowedLane& f) {
+    auto given = std::make_shared<MovingState>(std::move(*f.given));
+    f.given.reset();
+    const Iteration after{given->key.iteration.value - 1};
+    background([m = f.model, given] {
+      m->take_over(given->state.parameters, given->state.first_moments, given->state.second_moments);
+    });
+    and_then = [this, move = f.move, lane = f.lane, given, after] {
+      post(self, job->world, fellow(given->lane.source()), LoanOver{given->key});
+      if (FollowedLane* now = followed.find(move, lane)) now->follower.given(after);
+    };
+  }
+  void replay_step(FollowedLane& f, const Follower::Replay& replay) {
+    and_then = [this, move = f.move, lane = f.lane, becomes = replay.becomes] {
+      FollowedLane* now = followed.find(move, lane);
+      if (!now) return;
+      now->follower.replayed(becomes);
+      std::erase_if(now->gradients, [becomes](const auto& g) { return g.first <= becomes; });
+    };
+    if (!replay.steps) return background([] {});
+    background([m = f.model, g = f.gradients.at(replay.becomes),
+                factors = factors_of(*job, decisions.at(replay.becomes))]() mutable {
+      for (auto& [group, gradient] : g) m->prepare(group, std::move(gradient));
+      m->step(factors);
+      m->drop_prepared();
+    });
+  }
+  // The vote, and a copy that the stage may take for its own.
+  void digest(FollowedLane& f) {
+    struct Found {
+      std::uint64_t digest = 0;
+      HeldGroups copy;
+    };
+    auto found = std::make_shared<Found>();
+    f.asked.reset();
+    background([m = f.model, found, groups = f.model->groups()] {
+      found->digest = m->digest(groups);
+      found->copy = m->copy();
+    });
+    and_then = [this, move = f.move, lane = f.lane, of = key, found] {
+      FollowedLane* now = followed.find(move, lane);
+      if (!now || of != key) return;
+      now->for_stage = LayersGiven{of, move, lane, std::move(found->copy), {}};
+      vote(*now, MoveVote::Kind::copy, found->digest);
+    };
+  }
+  void hand_over(FollowedLane& f) {
+    if (!f.for_stage || !f.follower.can_take_over_after(key.iteration)) return;
+    if (f.for_stage->key == key) {
+      f.for_stage->gradients = f.gradients.at(key.iteration);
+      post(self, job->world, wiring.stage, std::move(*f.for_stage));
+    }
+    f.for_stage.reset();
+  }
+  void vote(const FollowedLane& f, MoveVote::Kind kind, std::uint64_t digest) {
+    post(self, job->world, wiring.coordinator, MoveVote{kind, f.move, key, f.lane, digest});
+  }
+  // What takes part in no move that is under way.
+  void forget_moves() {
+    for (FollowedLane& f : followed.all())
+      if (f.move != open.move && f.given)
+        post(self, job->world, f.fellow(given->lane.source()), LoanOver{f.given->key});
+    followed.keep_only(open.move);
+    std::erase_if(leads, [this](const LeadLane& l) { return l.order.move != open.move; });
+    constexpr std::size_t remembered = 8;
+    while (followed.all().empty() && decisions.size() > remembered) decisions.erase(decisions.begin());
+  }
+
+  template <class Body>
+  void background(Body body) {
+    submit(std::nullopt, std::move(body));
+  }
   // The host's time is not charged: it is not the device's.
   template <class Body>
   void submit(std::optional<Iteration> then, Body body) {
@@ -154,6 +338,7 @@ struct TwinActorState {
     busy = false;
     due = x.completion.ended;
     if (becomes) state = becomes;
+    if (auto then = std::exchange(and_then, nullptr)) then();
     if (borrowed) post(self, job->world, wiring.stage, LoanOver{*std::exchange(borrowed, {})});
     if (key.iteration.value > 0) enter();
   }
@@ -164,8 +349,9 @@ TwinActor::behavior_type twin_behavior(TwinActor::stateful_pointer<TwinActorStat
   s.self = self;
   s.job = std::move(job);
   s.place = place;
+  s.layout = std::shared_ptr<const JobLayout>(s.job, &s.job->plan);
   s.model = std::make_shared<StageModel>(
-      s.job->plan.arithmetic[place.stage.value], s.job->plan.share(s.job->topology, place),
+      s.layout->arithmetic[place.stage.value], s.layout->share(s.job->topology, place),
       Arena::make(fmt::format("twin {}.{}", place.stage.value, place.replica.value), {}), s.job->controls);
   return behavior_of(TwinActor{}, s);
 }

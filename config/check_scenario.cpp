@@ -15,6 +15,7 @@ struct Subject {
   const Topology& topology;
   std::string path;
   Report& report;
+  std::size_t moves = 0;  ///< of layers, in the file
 
   void refuse(ErrorCode code, const Position& at, std::string_view key, const std::string& message) const {
     report.add(code, at, fmt::format("{}.{}", path, key), message);
@@ -133,6 +134,11 @@ void check_expectation(const Expectation& e, const Subject& subject) {
                    "expected no checkpoints of a job that keeps none (checkpoint.every = 0); set checkpoint.every, or "
                    "remove the expectation");
   }
+  if (e.kind == moved && e.at_least > subject.moves) {
+    subject.refuse(ErrorCode::impossible_move, e.number_at, "moved.at_least",
+                   fmt::format("expected at most {}, as the file has so many moves, got {}; lower it, or add moves",
+                               subject.moves, e.at_least));
+  }
   if ((e.kind == committed || e.kind == checkpoint) && e.at_least > t.job.iterations) {
     subject.refuse(ErrorCode::beyond_the_job, e.number_at, fmt::format("{}.at_least", name_of(e.kind)),
                    fmt::format("expected at most job.iterations = {}, got {}; lower it, or run more iterations",
@@ -147,7 +153,8 @@ std::vector<Diagnostic> check_against(Scenario& scenario, const Topology& topolo
   for (std::size_t i = 0; i < scenario.faults.size(); ++i)
     check_fault(scenario.faults[i], {topology, fmt::format("faults[{}]", i), report});
   for (std::size_t i = 0; i < scenario.expect.size(); ++i)
-    check_expectation(scenario.expect[i], {topology, fmt::format("expect[{}]", i), report});
+    check_expectation(scenario.expect[i], {topology, fmt::format("expect[{}]", i), report, scenario.moves.size()});
+  check_moves(scenario, topology, report);
   if (scenario.calm && scenario.calm->from.value > topology.job.iterations) {
     report.add(ErrorCode::beyond_the_job, scenario.calm->at, "calm.iteration",
                fmt::format("expected at most job.iterations = {}, got {}; let it begin earlier",

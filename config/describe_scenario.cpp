@@ -115,6 +115,15 @@ std::string fault(const FaultSpec& f) {
   return out.text();
 }
 
+std::string move_text(const MoveSpec& m) {
+  Braces out;
+  out.add("at", map_of("iteration", std::to_string(m.iteration.value)));
+  if (!m.layout.empty()) return out.add("layout", to_text(m.layout)).text();
+  const LayerRun l = m.layers;
+  out.add("layers", l.size() == 1 ? std::to_string(l.begin) : fmt::format("{}-{}", l.begin, l.end - 1));
+  return out.add("to", map_of("stage", std::to_string(m.to.value))).text();
+}
+
 std::string body_of(const Expectation& e) {
   using enum Expectation::Kind;
   if (e.kind == never) {
@@ -171,6 +180,8 @@ std::string describe(const Scenario& s, const std::string& comment) {
   std::string out = as_comment(comment) + head(s);
   if (!s.faults.empty()) out += "faults:\n";
   for (const FaultSpec& f : s.faults) out += fmt::format("  - {}\n", fault(f));
+  if (!s.moves.empty()) out += "moves:\n";
+  for (const MoveSpec& m : s.moves) out += fmt::format("  - {}\n", move_text(m));
   if (!s.expect.empty()) out += "expect:\n";
   for (const Expectation& e : s.expect) out += fmt::format("  - {}\n", map_of(name_of(e.kind), body_of(e)));
   if (s.calm) {

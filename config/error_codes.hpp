@@ -95,6 +95,7 @@ enum class ErrorCode : std::uint16_t {
   nothing_computed = 313,
   no_checkpoints = 314,
   beyond_the_job = 315,
+  impossible_move = 316,
 };
 
 enum class Severity : std::uint8_t {

@@ -68,6 +68,13 @@ constexpr ErrorPage pages[] = {
      "So many can't be committed or kept, or the calm would begin when all is over. The message has job.iterations of "
      "the topology, which `set` can change.",
      "expect: [committed: { at_least: 50 }]   # with job.iterations: 40"},
+    {impossible_move, error, "The layers cannot move like that.",
+     "Layers keep their order, so a stage gets the last ones of the chunk before one of its own, or the first ones of "
+     "the "
+     "chunk behind it; a whole `layout` can move more at once. A move needs twins, which follow the layers, and two "
+     "iterations before it is in force. Moves are looked at one after the other, each under the layout that the one "
+     "before has left.",
+     "moves: [{ at: { iteration: 5 }, layers: 2, to: { stage: 0 } }]   # layers: 1-2, where stage 1 begins with 1"},
 };
 
 }  // namespace

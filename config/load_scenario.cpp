@@ -86,10 +86,12 @@ void read_head(Section& root, Scenario& scenario, Report& report) {
 
 void read_all(Section& root, ScenarioDraft& draft, Report& report) {
   // Asked for in the order of the reference, so that messages list them so.
-  for (const char* key : {"name", "shows", "topology", "set", "world", "seeds", "deadline", "faults", "expect", "calm"})
+  for (const char* key :
+       {"name", "shows", "topology", "set", "world", "seeds", "deadline", "faults", "moves", "expect", "calm"})
     root.value(key);
   read_head(root, draft.scenario, report);
   read_faults(root, draft, report);
+  read_moves(root, draft, report);
   read_expectations(root, draft, report);
   read_calm(root, draft);
   root.finish();

@@ -11,6 +11,7 @@
 #include "config/diagnostics.hpp"
 #include "config/topology.hpp"
 #include "planning/ids.hpp"
+#include "planning/layout_move.hpp"
 #include "planning/units.hpp"
 
 namespace stagecraft {
@@ -133,6 +134,15 @@ struct FaultSpec {
   Position at, kind_at;
 };
 
+/// Layers that are to move to other stages while the job runs.
+struct MoveSpec {
+  Iteration iteration;  ///< when it opens
+  LayerRun layers;      ///< only without a layout
+  StageId to;
+  Layout layout;  ///< empty: as the layers say
+  Position at, what_at;
+};
+
 /// Something that must never happen, in any run.
 enum class Invariant : std::uint8_t {
   stale_epoch_accepted,  ///< a message of an older epoch was acted on
@@ -156,6 +166,7 @@ struct Expectation {
     never,
     committed,
     checkpoint,
+    moved,
     shutdown,
   } kind = Kind::never;
   std::string fault;               ///< iteration_time: during or after; progress: after. Empty: the whole run
@@ -165,7 +176,7 @@ struct Expectation {
   std::optional<Duration> within;  ///< iteration_time: at most; progress, shutdown: within
   double tolerance = 0;            ///< loss: relative; 0: exact, weights and moments too
   std::vector<Invariant> never;
-  std::uint32_t at_least = 0;  ///< committed: iterations; checkpoint: iteration of the newest sound one
+  std::uint32_t at_least = 0;  ///< committed: iterations; checkpoint: iteration of the newest sound one; moved: moves
   Position at;
   Position fault_at;
   Position number_at;  ///< of `settle` or `at_least`; of the expectation where it is not given
@@ -197,6 +208,7 @@ struct Scenario {
   std::uint64_t first_seed = 1, last_seed = 1;
   Duration deadline{};  ///< of the world's clock: a run that is not over by then is stopped (exit 4)
   std::vector<FaultSpec> faults;
+  std::vector<MoveSpec> moves;
   std::vector<Expectation> expect;
   std::optional<Calm> calm;
 };

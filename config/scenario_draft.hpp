@@ -23,6 +23,7 @@ struct ScenarioDraft {
 };
 
 void read_faults(Section& root, ScenarioDraft& draft, Report& report);
+void read_moves(Section& root, ScenarioDraft& draft, Report& report);
 void read_expectations(Section& root, ScenarioDraft& draft, Report& report);
 void read_calm(Section& root, ScenarioDraft& draft);
 
@@ -41,6 +42,9 @@ void check_faults(const ScenarioDraft& draft, Report& report);
 /// known. `damaged`: faults from which nothing is concluded.
 void check_spans(const Scenario& scenario, const std::set<std::size_t>& damaged,
                  std::optional<std::uint32_t> last_iteration, Report& report);
+
+/// Every move can be made, after those before it.
+void check_moves(const Scenario& scenario, const Topology& topology, Report& report);
 
 // Shared by several sections.
 

@@ -92,7 +92,7 @@ void read_body(Section& body, Expectation& e, Report& report) {
     read_iteration_time(body, e, report);
   } else if (e.kind == loss) {
     read_loss(body, e, report);
-  } else if (e.kind == committed || e.kind == checkpoint) {
+  } else if (e.kind == committed || e.kind == checkpoint || e.kind == moved) {
     read_at_least(body, e);
   } else {
     e.within = body.duration("within", waiting_time).value;

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, invariants> invariant_names{
     "stale_epoch_accepted", "micro_batch_lost", "micro_batch_twice", "credit_leak",       "step_before_commit",
     "epoch_went_back",      "unanswered",       "left_behind",       "damaged_checkpoint"};
 constexpr std::array<std::string_view, expectation_kinds> expectation_names{
-    "iteration_time", "progress", "loss", "never", "committed", "checkpoint", "shutdown"};
+    "iteration_time", "progress", "loss", "never", "committed", "checkpoint", "moved", "shutdown"};
 
 }  // namespace
 

@@ -169,31 +169,48 @@ std::vector<MemoryEstimate> estimate(const JobPlan& job, const PipelinePlan& pla
   return result;
 }
 
+JobLayout lay_out(const Topology& topology, std::vector<std::shared_ptr<const Arithmetic>> arithmetic) {
+  const PipelineSpec& pipeline = topology.pipeline;
+  const PipelineShape shape = pipeline.shape();
+  const std::vector<Range> units = units_of_chunks(topology);
+  JobLayout layout{pipeline.layout, std::move(arithmetic), {}, {}};
+  for (std::uint32_t s = 0; s < pipeline.stages; ++s) {
+    layout.chunks.emplace_back();
+    for (std::uint32_t c = 0; c < pipeline.chunks; ++c) {
+      const ChunkId chunk = shape.chunk_of({s}, c);
+      layout.chunks[s].push_back({chunk, units[chunk.value]});
+    }
+  }
+  for (std::uint32_t c = 0; c < units.size(); ++c) {
+    const Arithmetic& a = *layout.arithmetic[shape.stage_of({c}).value];
+    layout.times.push_back(topology.emulated() ? emulated_times(topology, c) : cpu_times(topology, a, units[c]));
+  }
+  return layout;
+}
+
 }  // namespace
 
-StageShare JobPlan::share(const Topology& topology, Place place) const {
+StageShare JobLayout::share(const Topology& topology, Place place) const {
   return {place, topology.pipeline.replicas, topology.training.micro_batches, topology.training.logical_shards,
           chunks[place.stage.value]};
+}
+
+JobLayout lay_out(const Topology& topology, const JobLayout& present, const Layout& layers) {
+  Topology other = topology;
+  other.pipeline.layout = layers;
+  return lay_out(other, topology.emulated() ? arithmetic_of_stages(other) : present.arithmetic);
 }
 
 JobPlan plan_job(const Topology& topology, const NegativeControls& controls) {
   const PipelineSpec& pipeline = topology.pipeline;
   JobPlan job;
+  static_cast<JobLayout&>(job) = lay_out(topology, arithmetic_of_stages(topology));
   const std::vector<Range> units = units_of_chunks(topology);
   const PipelineShape shape = pipeline.shape();
-  job.arithmetic = arithmetic_of_stages(topology);
-  for (std::uint32_t s = 0; s < pipeline.stages; ++s) {
-    job.chunks.emplace_back();
-    for (std::uint32_t c = 0; c < pipeline.chunks; ++c) {
-      const ChunkId chunk = shape.chunk_of({s}, c);
-      job.chunks[s].push_back({chunk, units[chunk.value]});
-    }
-  }
   std::vector<ChunkBytes> bytes;
   Bytes boundary;
   for (std::uint32_t c = 0; c < units.size(); ++c) {
     const Arithmetic& arithmetic = *job.arithmetic[shape.stage_of({c}).value];
-    job.times.push_back(topology.emulated() ? emulated_times(topology, c) : cpu_times(topology, arithmetic, units[c]));
     bytes.push_back(bytes_of_chunk(arithmetic, units[c], capacity(topology), boundary));
     boundary = bytes.back().output;
   }

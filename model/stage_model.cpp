@@ -1,9 +1,12 @@
 #include "model/stage_model.hpp"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "planning/bug.hpp"
+#include "planning/random.hpp"
 
 namespace stagecraft {
 
@@ -108,26 +111,89 @@ void StageModel::restore(const std::map<GroupId, GroupValues>& state) {
 
 void StageModel::take_over(const std::map<GroupId, Tensor>& parameters, const std::map<GroupId, Tensor>& first_moments,
                            const std::map<GroupId, Tensor>& second_moments) {
-  const auto copy = [](std::map<GroupId, Tensor>& to, const std::map<GroupId, Tensor>& from) {
-    for (auto& [group, tensor] : to) {
-      const Tensor& other = from.at(group);
-      STAGECRAFT_ASSERT(other.size() == tensor.size(), "group {} has {} elements, its copy {}", group.value,
-                        tensor.size(), other.size());
-      std::copy_n(other.data(), other.size(), tensor.data());
+  const auto copy = [this](GroupId group, Tensor& to, const std::map<GroupId, Tensor>& from, std::size_t elements) {
+    const Tensor& other = from.at(group);
+    STAGECRAFT_ASSERT(other.size() == elements, "group {} has {} elements, its copy {}", group.value, elements,
+                      other.size());
+    if (to.empty()) to = make(group, elements);
+    std::copy_n(other.data(), elements, to.data());
+  };
+  for (const GroupId g : groups()) {
+    if (is_alias(g)) continue;
+    const std::size_t owned = owned_elements(*arithmetic_, g, share_.place.replica, share_.replicas);
+    copy(g, parameters_[g], parameters, arithmetic_->elements(g));
+    copy(g, first_moments_[g], first_moments, owned);
+    copy(g, second_moments_[g], second_moments, owned);
+  }
+}
+
+void StageModel::reshape(std::shared_ptr<const Arithmetic> arithmetic, std::vector<ChunkUnits> chunks,
+                         HeldGroups arriving) {
+  arithmetic_ = std::move(arithmetic);
+  share_.chunks = std::move(chunks);
+  begin(iteration_);  // what is left of an iteration is of the old share
+  const std::vector<GroupId> now = groups();
+  const auto settle = [&](std::map<GroupId, Tensor>& held, std::map<GroupId, Tensor>& given) {
+    std::erase_if(held, [&](const auto& h) { return std::find(now.begin(), now.end(), h.first) == now.end(); });
+    for (auto& [group, tensor] : given) {
+      if (std::find(now.begin(), now.end(), group) == now.end()) continue;
+      tensor.buffer()->charge_to(arena_);
+      held[group] = std::move(tensor);
     }
   };
-  copy(parameters_, parameters);
-  copy(first_moments_, first_moments);
-  copy(second_moments_, second_moments);
+  settle(parameters_, arriving.parameters);
+  settle(first_moments_, arriving.first_moments);
+  settle(second_moments_, arriving.second_moments);
+  std::map<GroupId, Tensor> none;
+  settle(prepared_, none);
+}
+
+bool StageModel::complete() const {
+  const std::vector<GroupId> all = groups();
+  return std::all_of(all.begin(), all.end(), [this](GroupId g) { return parameters_.contains(alias(g)); });
+}
+
+HeldGroups StageModel::held(const std::vector<GroupId>& groups) const {
+  HeldGroups result;
+  for (const GroupId g : groups) {
+    result.parameters[g] = parameters_.at(g);
+    result.first_moments[g] = first_moments_.at(g);
+    result.second_moments[g] = second_moments_.at(g);
+  }
+  return result;
+}
+
+HeldGroups StageModel::copy() {
+  HeldGroups result = held();
+  for (auto* tensors : {&result.parameters, &result.first_moments, &result.second_moments})
+    for (auto& [group, tensor] : *tensors) tensor = copy_of(group, tensor);
+  return result;
+}
+
+std::uint64_t StageModel::digest(const std::vector<GroupId>& groups) const {
+  std::uint64_t hash = 0;
+  const auto add = [&hash](const float* data, std::size_t count) {
+    hash = keyed(hash, XXH3_64bits(data, count * sizeof(float)), count);
+  };
+  for (const GroupId g : groups) {
+    hash = keyed(hash, g.value);
+    each_owned_block(*arithmetic_, g, share_.place.replica, share_.replicas,
+                     [&](std::size_t first, std::size_t count) { add(parameters_.at(g).data() + first, count); });
+    add(first_moments_.at(g).data(), first_moments_.at(g).size());
+    add(second_moments_.at(g).data(), second_moments_.at(g).size());
+  }
+  return hash;
 }
 
 void StageModel::separate() {
   for (auto* tensors : {&parameters_, &first_moments_, &second_moments_})
-    for (auto& [group, tensor] : *tensors) {
-      Tensor copy = make(group, tensor.size());
-      std::copy_n(tensor.data(), tensor.size(), copy.data());
-      tensor = std::move(copy);
-    }
+    for (auto& [group, tensor] : *tensors) tensor = copy_of(group, tensor);
+}
+
+Tensor StageModel::copy_of(GroupId group, const Tensor& tensor) {
+  Tensor copy = make(group, tensor.size());
+  std::copy_n(tensor.data(), tensor.size(), copy.data());
+  return copy;
 }
 
 void StageModel::begin(Iteration iteration) {

@@ -23,6 +23,11 @@ struct ChunkUnits {
   Range units;
 };
 
+/// What survives an iteration, as handles. Moments: owned blocks.
+struct HeldGroups {
+  std::map<GroupId, Tensor> parameters, first_moments, second_moments;
+};
+
 /// What a stage actor is to host.
 struct StageShare {
   Place place;
@@ -58,9 +63,20 @@ class StageModel {
   /// Takes parameters and moments from a checkpoint, after initialise(). Every group of the stage must be there with
   /// its size (load_checkpoint sees to that).
   void restore(const std::map<GroupId, GroupValues>& state);
-  /// Copies parameters and moments of a model of the same share, after initialise().
+  /// Copies parameters and moments of a model that holds these groups too; buffers are made where there are none.
   void take_over(const std::map<GroupId, Tensor>& parameters, const std::map<GroupId, Tensor>& first_moments,
                  const std::map<GroupId, Tensor>& second_moments);
+  /// From now on this is its share: groups that are not in it are forgotten, with their gradients. Those that are new
+  /// are taken by handle from `arriving`; what is not there must be brought by restore() or take_over().
+  void reshape(std::shared_ptr<const Arithmetic> arithmetic, std::vector<ChunkUnits> chunks, HeldGroups arriving = {});
+  /// Every group of the share is there.
+  bool complete() const;
+  /// Handles of everything, or of some groups; and everything in new buffers.
+  HeldGroups held() const { return {parameters_, first_moments_, second_moments_}; }
+  HeldGroups held(const std::vector<GroupId>& groups) const;
+  HeldGroups copy();
+  /// Depends on every bit of these groups that this replica owns: parameters and moments.
+  std::uint64_t digest(const std::vector<GroupId>& groups) const;
   /// Moves parameters and moments to buffers of its own: who holds the old handles keeps what they show now.
   void separate();
   /// Forgets what the last iteration left: activations, gradients, losses.
@@ -133,6 +149,7 @@ class StageModel {
   std::vector<Tensor> weights(UnitId unit) const;
   BatchView view(const TokenBatch& batch) const;
   Tensor make(GroupId group, std::size_t elements);
+  Tensor copy_of(GroupId group, const Tensor& tensor);
   void accumulate(UnitId unit, std::uint32_t shard, Saved& saved, const BatchView& batch);
   void close_shards(ChunkId chunk, std::uint32_t shard);
   ExactSum square_sum(GroupId group, const Tensor& owned) const;

@@ -111,6 +111,10 @@ class Judge {
                                              : fmt::format("that after iteration {}", record_.newest_checkpoint),
               e.at_least);
         return;
+      case Expectation::Kind::moved:
+        if (result_.moves < e.at_least)
+          add(what, e.at, "{} moves were made, expected at least {}", result_.moves, e.at_least);
+        return;
       case Expectation::Kind::shutdown:
         if (result_.shutdown > *e.within)
           add(what, e.at, "took {}, expected at most {}", format(result_.shutdown), format(*e.within));

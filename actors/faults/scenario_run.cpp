@@ -53,6 +53,8 @@ ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, 
   run.deadline = scenario.deadline;
   std::shared_ptr<FaultBoard> board;
   if (faults == FaultsOf::scenario) {
+    for (const MoveSpec& m : scenario.moves)
+      run.moves.push_back({m.iteration, m.layers, m.to, m.layout, "the scenario"});
     board = std::make_shared<FaultBoard>(scenario, topology, seed);
     if (is_virtual && has_disk_faults(scenario)) board->use(*faulty);
     world->inject(board);

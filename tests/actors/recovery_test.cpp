@@ -3,41 +3,12 @@
 
 #include <algorithm>
 
-#include "actors/node.hpp"
-#include "fixture.hpp"
+#include "killer.hpp"
 
 namespace stagecraft::test {
 namespace {
 
 using Role = Member::Role;
-
-// One death: of whom, before which message.
-struct Death {
-  Member who;
-  std::uint64_t step = 0;
-};
-
-struct Killer {
-  std::vector<Death> deaths;
-  std::shared_ptr<Cast> cast;
-  std::uint64_t steps = 0;
-
-  // `run.options` may be given; the run is over when this returns.
-  RunResult run(const Topology& topology, VirtualRun run = {}) {
-    run.options.started = [this](const std::vector<NodeHandles>& nodes) { cast = nodes.front().cast; };
-    run.before_step = [this](std::uint64_t step) {
-      steps = step;
-      for (const Death& death : deaths)
-        if (cast && death.step == step) caf::anon_send_exit(cast->handle_of(death.who), caf::exit_reason::kill);
-    };
-    const RunResult result = run_virtual(topology, run);
-    cast.reset();
-    return result;
-  }
-};
-
-Member stage(std::uint32_t s, std::uint32_t r = 0) { return {Role::stage, {{s}, {r}}}; }
-Member twin(std::uint32_t s, std::uint32_t r = 0) { return {Role::twin, {{s}, {r}}}; }
 
 std::vector<std::string> tiny(std::vector<std::string> more) {
   std::vector<std::string> all = {"pipeline.stages=3", "job.iterations=3", "training.micro_batches=4",
@@ -57,7 +28,7 @@ void kill_at_every_moment(const Topology& topology, const Member& who, std::uint
   const std::string fault_free = bits(run_virtual(topology));
   const std::uint64_t last = steps_of(topology);
   for (std::uint64_t step = 1; step < last; step += stride) {
-    Killer killer{{{who, step}}, {}, 0};
+    Killer killer{{{who, step}}, {}, 0, {}};
     const RunResult result = killer.run(topology);
     ASSERT_TRUE(sound(result)) << to_text(who) << " at " << step << ": " << result.reason << " "
                                << fmt::format("{}", fmt::join(result.violations, "; "));
@@ -102,7 +73,7 @@ TEST(Recovery, goes_back_to_the_newest_checkpoint_when_a_stage_dies_with_its_twi
   const Topology topology = load(tiny_file(), tiny({"job.iterations=6", "checkpoint.every=2"}));
   const std::string fault_free = bits(run_virtual(topology));
   const std::uint64_t late = steps_of(topology) * 4 / 5;
-  Killer killer{{{stage(1), late}, {twin(1), late + 1}}, {}, 0};
+  Killer killer{{{stage(1), late}, {twin(1), late + 1}}, {}, 0, {}};
   VirtualRun run;
   run.options.checkpoint_folder = "/checkpoints/tiny";
   run.options.log_path = "/log";
@@ -118,7 +89,7 @@ TEST(Recovery, that_does_not_succeed_ends_the_run_with_its_history) {
   const Topology topology = load(tiny_file(), tiny({"recovery.attempts=1"}));
   std::vector<Death> deaths;
   for (std::uint64_t step = 300; step < 2000; step += 60) deaths.push_back({stage(1), step});
-  Killer killer{deaths, {}, 0};
+  Killer killer{deaths, {}, 0, {}};
   const RunResult result = killer.run(topology);
   EXPECT_EQ(result.ending, Ending::fault) << result.reason;
   EXPECT_NE(result.reason.find("stage 1 of replica 0 (it was killed)"), std::string::npos) << result.reason;

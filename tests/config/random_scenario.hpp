@@ -27,6 +27,7 @@ class RandomScenario {
     s.first_seed = coin() ? 1 : draws_.next() >> below(64);
     s.last_seed = s.first_seed + (coin() ? 0 : below(std::min<std::uint64_t>(1'000'000, ~s.first_seed)));
     for (std::uint64_t n = 1 + below(6); n > 0; --n) s.faults.push_back(fault(s));
+    for (std::uint64_t n = below(3); n > 0; --n) s.moves.push_back(move());
     for (std::uint64_t n = below(6); n > 0; --n) s.expect.push_back(expectation(s));
     if (coin()) s.calm = Calm{{number(1000, 1'000'000'000)}, time(168 * 3600), {}};
     return s;
@@ -58,6 +59,18 @@ class RandomScenario {
     return I{number(low, high)};
   }
 
+  MoveSpec move() {
+    MoveSpec m;
+    m.iteration = {number(1, 1'000'000'000)};
+    if (coin()) {
+      for (std::uint64_t n = 1 + below(4); n > 0; --n) m.layout.push_back(number(0, 9));
+      return m;
+    }
+    m.layers.begin = number(0, 99);
+    m.layers.end = m.layers.begin + number(1, 5);
+    m.to = {number(0, 9)};
+    return m;
+  }
   FaultSpec fault(const Scenario& s) {
     FaultSpec f;
     f.id = pick({"null", "true", "1e3", "slow", "a-b_c.d"}) + std::to_string(s.faults.size());
@@ -143,7 +156,7 @@ class RandomScenario {
     if (e.kind == loss && coin()) e.tolerance = fraction() * (coin() ? 1e-9 : 1) + 1e-12;
     if (e.kind == never)
       for (std::uint64_t n = 1 + below(invariants); n > 0; --n) e.never.push_back(Invariant(below(invariants)));
-    if (e.kind == committed || e.kind == checkpoint) e.at_least = number(1, 1'000'000'000);
+    if (e.kind == committed || e.kind == checkpoint || e.kind == moved) e.at_least = number(1, 1'000'000'000);
     return e;
   }
 

@@ -67,6 +67,13 @@ inline void expect_same(const Scenario& a, const Scenario& b) {
   EXPECT_EQ(a.deadline, b.deadline);
   ASSERT_EQ(a.faults.size(), b.faults.size());
   for (std::size_t i = 0; i < a.faults.size(); ++i) expect_same(a.faults[i], b.faults[i]);
+  ASSERT_EQ(a.moves.size(), b.moves.size());
+  for (std::size_t i = 0; i < a.moves.size(); ++i) {
+    EXPECT_EQ(a.moves[i].iteration, b.moves[i].iteration);
+    EXPECT_EQ(a.moves[i].layers, b.moves[i].layers);
+    EXPECT_EQ(a.moves[i].to, b.moves[i].to);
+    EXPECT_EQ(a.moves[i].layout, b.moves[i].layout);
+  }
   ASSERT_EQ(a.expect.size(), b.expect.size());
   for (std::size_t i = 0; i < a.expect.size(); ++i) expect_same(a.expect[i], b.expect[i]);
   ASSERT_EQ(a.calm.has_value(), b.calm.has_value());

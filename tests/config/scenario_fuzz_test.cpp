@@ -38,7 +38,7 @@ void expect_sane(const Expectation& e, const Scenario& s) {
   ASSERT_TRUE(e.kind != iteration_time || e.ratio.has_value() != e.within.has_value());
   ASSERT_TRUE((e.kind != progress && e.kind != shutdown) || e.within);
   ASSERT_EQ(e.kind == never, !e.never.empty());
-  ASSERT_EQ(e.kind == committed || e.kind == checkpoint, e.at_least >= 1);
+  ASSERT_EQ(e.kind == committed || e.kind == checkpoint || e.kind == moved, e.at_least >= 1);
 }
 
 void expect_fit(Scenario scenario, const Topology& topology) {
