@@ -312,7 +312,7 @@ struct TwinActorState {
   void forget_moves() {
     for (FollowedLane& f : followed.all())
       if (f.move != open.move && f.given)
-        post(self, job->world, f.fellow(given->lane.source()), LoanOver{f.given->key});
+        post(self, job->world, fellow(f.given->lane.source()), LoanOver{f.given->key});
     followed.keep_only(open.move);
     std::erase_if(leads, [this](const LeadLane& l) { return l.order.move != open.move; });
     constexpr std::size_t remembered = 8;
