@@ -40,8 +40,9 @@ struct TwinActorState {
   // layers on their way
   std::vector<LeadLane> leads;
   FollowedLanes followed;
-  std::map<Iteration, Decision> decisions;  // the last ones, for those that follow
-  std::function<void()> and_then;           // in flight: what comes after it
+  std::map<Iteration, Decision> decisions;                // the last ones, for those that follow
+  std::function<void()> and_then;                         // in flight: what comes after it
+  std::vector<std::pair<TwinActor, Key>> borrowed_lanes;  // in flight: what other twins have lent
 
   void on(TwinWiring&& x) {
     wiring = std::move(x);
@@ -131,12 +132,14 @@ struct TwinActorState {
     });
   }
   void step(Iteration wanted) {
+    // In one go with the layers that it follows: they would never catch up where it gets little time.
     submit(wanted, [m = model, g = take_gradients(wanted), separate = loans.separate(),
-                    factors = factors_of(*job, open.decision)]() mutable {
+                    factors = factors_of(*job, open.decision), others = catch_up()]() mutable {
       if (separate) m->separate();
       for (auto& [group, gradient] : g) m->prepare(group, std::move(gradient));
       m->step(factors);
       m->drop_prepared();
+      for (const auto& each : others) each();
     });
   }
   // The state is that of the present key.
@@ -236,65 +239,83 @@ struct TwinActorState {
     lane_of(x.move, x.lane).asked = x;
     follow();
   }
-  // One thing at a time, after what the twin owes its own stage.
-  void follow() {
-    if (!settled()) return;
+  // Everything that the copies can do now, for the device. It is noted at once: nobody looks before it is done.
+  using Work = std::vector<std::function<void()>>;
+  Work catch_up() {
+    Work work;
     for (FollowedLane& f : followed.all()) {
       for (const auto& [iteration, decision] : decisions)
         f.follower.decided(iteration, decision.kind == Decision::Kind::step);
-      if (f.given) return copy(f);
-      if (const auto replay = f.follower.next()) return replay_step(f, *replay);
+      if (f.given) {
+        borrowed_lanes.emplace_back(fellow(f.given->lane.source()), f.given->key);
+        f.follower.given(Iteration{f.given->key.iteration.value - 1});
+        work.emplace_back([m = f.model, g = std::move(f.given->state)] {
+          m->take_over(g.parameters, g.first_moments, g.second_moments);
+        });
+        f.given.reset();
+      }
+      while (const auto replay = f.follower.next()) {
+        const Iteration next = replay->becomes;
+        if (replay->steps)
+          work.emplace_back([m = f.model, gradients = f.gradients.at(next),
+                             factors = factors_of(*job, decisions.at(next))]() mutable {
+            for (auto& [group, gradient] : gradients) m->prepare(group, std::move(gradient));
+            m->step(factors);
+            m->drop_prepared();
+          });
+        f.follower.replayed(next);
+        std::erase_if(f.gradients, [next](const auto& g) { return g.first <= next; });
+      }
+    }
+    return work;
+  }
+  // After what the twin owes its own stage.
+  void follow() {
+    if (!settled()) return;
+    if (Work work = catch_up(); !work.empty())
+      return background([work = std::move(work)] {
+        for (const auto& each : work) each();
+      });
+    std::vector<FollowedLane*> voters;
+    for (FollowedLane& f : followed.all()) {
       if (!f.follower.has_caught_up(key.iteration)) continue;
       if (!f.told) vote(f, MoveVote::Kind::follows, 0);
       f.told = true;
-      if (f.asked && f.asked->key == key) return digest(f);
-      hand_over(f);
+      if (f.asked && f.asked->key == key) {
+        voters.push_back(&f);
+      } else {
+        hand_over(f);
+      }
     }
+    if (!voters.empty()) digest(voters);
   }
-  void copy(FollowedLane& f) {
-    auto given = std::make_shared<MovingState>(std::move(*f.given));
-    f.given.reset();
-    const Iteration after{given->key.iteration.value - 1};
-    background([m = f.model, given] {
-      m->take_over(given->state.parameters, given->state.first_moments, given->state.second_moments);
-    });
-    and_then = [this, move = f.move, lane = f.lane, given, after] {
-      post(self, job->world, fellow(given->lane.source()), LoanOver{given->key});
-      if (FollowedLane* now = followed.find(move, lane)) now->follower.given(after);
-    };
-  }
-  void replay_step(FollowedLane& f, const Follower::Replay& replay) {
-    and_then = [this, move = f.move, lane = f.lane, becomes = replay.becomes] {
-      FollowedLane* now = followed.find(move, lane);
-      if (!now) return;
-      now->follower.replayed(becomes);
-      std::erase_if(now->gradients, [becomes](const auto& g) { return g.first <= becomes; });
-    };
-    if (!replay.steps) return background([] {});
-    background([m = f.model, g = f.gradients.at(replay.becomes),
-                factors = factors_of(*job, decisions.at(replay.becomes))]() mutable {
-      for (auto& [group, gradient] : g) m->prepare(group, std::move(gradient));
-      m->step(factors);
-      m->drop_prepared();
-    });
-  }
-  // The vote, and a copy that the stage may take for its own.
-  void digest(FollowedLane& f) {
+  // The votes, and a copy of each that the stage may take for its own.
+  void digest(const std::vector<FollowedLane*>& lanes) {
     struct Found {
+      MoveId move;
+      MoveLane lane;
+      std::shared_ptr<StageModel> model;
       std::uint64_t digest = 0;
       HeldGroups copy;
     };
-    auto found = std::make_shared<Found>();
-    f.asked.reset();
-    background([m = f.model, found, groups = f.model->groups()] {
-      found->digest = m->digest(groups);
-      found->copy = m->copy();
+    auto all = std::make_shared<std::vector<Found>>();
+    for (FollowedLane* f : lanes) {
+      f->asked.reset();
+      all->push_back({f->move, f->lane, f->model, 0, {}});
+    }
+    background([all] {
+      for (Found& f : *all) {
+        f.digest = f.model->digest(f.model->groups());
+        f.copy = f.model->copy();
+      }
     });
-    and_then = [this, move = f.move, lane = f.lane, of = key, found] {
-      FollowedLane* now = followed.find(move, lane);
-      if (!now || of != key) return;
-      now->for_stage = LayersGiven{of, move, lane, std::move(found->copy), {}};
-      vote(*now, MoveVote::Kind::copy, found->digest);
+    and_then = [this, of = key, all] {
+      for (Found& f : *all) {
+        FollowedLane* now = followed.find(f.move, f.lane);
+        if (!now || of != key) continue;
+        now->for_stage = LayersGiven{of, f.move, f.lane, std::move(f.copy), {}};
+        vote(*now, MoveVote::Kind::copy, f.digest);
+      }
     };
   }
   void hand_over(FollowedLane& f) {
@@ -339,6 +360,7 @@ struct TwinActorState {
     due = x.completion.ended;
     if (becomes) state = becomes;
     if (auto then = std::exchange(and_then, nullptr)) then();
+    for (const auto& [giver, of] : std::exchange(borrowed_lanes, {})) post(self, job->world, giver, LoanOver{of});
     if (borrowed) post(self, job->world, wiring.stage, LoanOver{*std::exchange(borrowed, {})});
     if (key.iteration.value > 0) enter();
   }

@@ -222,7 +222,7 @@ TEST(VirtualWorld, an_actor_that_meets_a_bug_ends_the_run_and_is_named) {
   const Topology topology = load(emulated_file(), {"pipeline.stages=3"});
   const auto outbox = std::make_shared<Outbox>();
   const BatchSource broken = [](Iteration, MicroBatch) -> std::shared_ptr<const TokenBatch> { throw Bug("no batch"); };
-  const auto job = std::make_shared<Job>(Job{*world, topology, plan_job(topology), {}, broken, {}, {}, {}, {}, {}});
+  const auto job = std::make_shared<Job>(Job{*world, topology, plan_job(topology), {}, broken, {}, {}, {}, {}, {}, {}});
   const NodeHandles handles = spawn_node(job, outbox);
   std::optional<Outbox::Ended> end;
   world->drive([&] { return (end = outbox->take_end()).has_value(); });
