@@ -135,7 +135,7 @@ int lead_command(const Topology& topology, const RunCommandOptions& options) {
     Cluster cluster(*world, topology, 0);
     ChildProcesses children;
     const int code = run_here(*world, topology, options, &cluster, options.processes ? &children : nullptr);
-    children.wait(5);
+    children.wait(2);
     return code;
   } catch (const CannotStart& problem) {
     complain("{}: {}\n", topology.file, problem.what());

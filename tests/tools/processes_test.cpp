@@ -66,15 +66,16 @@ TEST(Processes, continue_from_a_checkpoint_of_theirs) {
   EXPECT_EQ(rest.at("moments_sha256"), whole.at("moments_sha256"));
 }
 
-// Long enough that a process can be struck in the midst of it.
 const std::string long_job =
-    " --json --fresh --set job.iterations=1500 --set checkpoint.every=0 --set recovery.detect_after=500ms";
+    " --json --fresh --set job.iterations=400 --set checkpoint.every=0 --set recovery.detect_after=2s";
 
+// Strikes one of the processes once the first iteration is done.
 Ran struck_run(const std::string& file, const std::string& signal) {
   // As a pattern that this very command does not match.
   const std::string victim = " -f -- '" + file.substr(0, file.size() - 1) + "[l] --name n1'";
-  const Ran ran = run_command("(sleep 0.8; pkill -" + signal + victim + ") & " + STAGECRAFT_BINARY + " run " + file +
-                              " --processes" + long_job + " 2>/dev/null");
+  const Ran ran = run_command(
+      "rm -f said; (for n in $(seq 600); do grep -q ^iteration said 2>/dev/null && break; sleep 0.05; done; pkill -" +
+      signal + victim + ") & " + STAGECRAFT_BINARY + " run " + file + " --processes" + long_job + " 2>said");
   run_command("pkill -KILL" + victim);  // a frozen one does not end by itself
   return ran;
 }
