@@ -73,8 +73,8 @@ struct GateState {
   void on(const Served& x) { node = x.node; }
   void on(Hosted&& x) {
     here[x.who] = std::move(x.door);
-    if (auto node = early.extract(x.who))
-      for (Arrived& message : node.mapped()) deliver(std::move(message));
+    if (auto waited = early.extract(x.who))
+      for (Arrived& message : waited.mapped()) deliver(std::move(message));
   }
   void on(Outgoing&& x) {
     const std::uint32_t home = homes->of(x.to);

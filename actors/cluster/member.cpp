@@ -17,7 +17,7 @@ FinishJob run_member(World& world, const Topology& topology, Cluster& cluster, c
   std::optional<CheckpointPlan> checkpoint;
   if (begin.checkpoints) checkpoint = CheckpointPlan{};
   const auto job = std::make_shared<const Job>(
-      Job{world, topology, std::move(plan), {}, nullptr, {}, {}, {}, std::move(checkpoint), begin.start});
+      Job{world, topology, std::move(plan), {}, nullptr, {}, {}, {}, std::move(checkpoint), begin.start, {}});
   const auto outbox = std::make_shared<Outbox>([&world] { world.news(); });
   const Company company{{spawn_node(job, outbox, cluster.part())}, {}};
   std::optional<FinishJob> end;
