@@ -20,7 +20,8 @@ struct Played {
 };
 
 // `more`: what follows the head of the scenario file.
-Played play(const std::string& topology_text, const std::vector<std::string>& overrides, const std::string& more) {
+Played play(const std::string& topology_text, const std::vector<std::string>& overrides, const std::string& more,
+            std::uint64_t seed = 1) {
   const Topology topology = load(topology_text, overrides);
   auto loaded = load_scenario("s.yaml", "version: 1\nname: test\ntopology: t.yaml\n" + more);
   for (const Diagnostic& d : loaded.diagnostics) ADD_FAILURE() << to_text(d);
@@ -28,7 +29,7 @@ Played play(const std::string& topology_text, const std::vector<std::string>& ov
   p.scenario = *loaded.scenario;
   for (const Diagnostic& d : check_against(p.scenario, topology)) ADD_FAILURE() << to_text(d);
   p.fault_free = run_scenario(p.scenario, topology, 1, text_disk(), FaultsOf::nobody).result;
-  p.record = run_scenario(p.scenario, topology, 1, text_disk());
+  p.record = run_scenario(p.scenario, topology, seed, text_disk());
   p.broken = judge(p.scenario, p.record, p.fault_free);
   return p;
 }
@@ -119,7 +120,8 @@ TEST(Faults, a_damaged_checkpoint_is_passed_over) {
       const Played p = play(tiny_file(), saving,
                             fmt::format("faults: [{{ id: bad, when: {{ event: saving, iteration: 6 }}, do: {}, on: {{ "
                                         "disk: checkpoints }}, with: {{ operation: {} }} }}]\n",
-                                        kind, operation));
+                                        kind, operation),
+                            static_cast<std::uint64_t>(operation));  // an order in which it strikes in time
       EXPECT_EQ(p.record.result.ending, Ending::done) << p.record.result.reason;
       EXPECT_TRUE(p.broken.empty()) << texts(p.broken);
       EXPECT_TRUE(p.record.newest_checkpoint == 4 || p.record.newest_checkpoint == 6) << p.record.newest_checkpoint;
