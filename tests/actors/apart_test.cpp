@@ -110,6 +110,27 @@ TEST(NodesApart, replace_whoever_dies_on_whichever_of_them) {
       }
 }
 
+// Runs with a whole node (its cast, its node actor and its gate) dying before message `at`; node 0: nobody dies.
+RunResult run_without(const Topology& topology, std::uint32_t victim, std::uint64_t at, std::uint64_t& last,
+                      const std::vector<Move>& moves = {}) {
+  std::vector<NodeHandles> nodes;
+  VirtualRun run;
+  run.options.apart = true;
+  run.options.moves = moves;
+  run.options.started = [&](const std::vector<NodeHandles>& all) { nodes = all; };
+  run.before_step = [&](std::uint64_t step) {
+    last = step;
+    if (victim == 0 || step != at || nodes.empty()) return;
+    const NodeHandles& node = nodes[victim];
+    caf::anon_send_exit(node.node, caf::exit_reason::kill);
+    caf::anon_send_exit(node.cast->part()->gate, caf::exit_reason::kill);
+    for (const Watched& w : node.cast->all()) caf::anon_send_exit(w.actor, caf::exit_reason::kill);
+  };
+  RunResult result = run_virtual(topology, run);
+  nodes.clear();
+  return result;
+}
+
 // Layers 1 and 2 go from the first node to the second, and a node dies at every n-th message meanwhile.
 TEST(NodesApart, move_layers_from_one_to_another) {
   const Topology topology =
@@ -117,28 +138,10 @@ TEST(NodesApart, move_layers_from_one_to_another) {
                                              "pipeline.layout=[3, 1, 1]", "recovery.attempts=4"}));
   const std::string without = bits(run_virtual(topology));
   std::uint64_t last = 0;
-  const auto run_with = [&](std::uint32_t victim, std::uint64_t at) {
-    std::vector<NodeHandles> nodes;
-    VirtualRun run;
-    run.options.apart = true;
-    Move move;
-    move.at = Iteration{1};
-    move.layout = {1, 3, 1};
-    run.options.moves = {move};
-    run.options.started = [&](const std::vector<NodeHandles>& all) { nodes = all; };
-    run.before_step = [&](std::uint64_t step) {
-      last = step;
-      if (victim == 0 || step != at || nodes.empty()) return;
-      const NodeHandles& node = nodes[victim];
-      caf::anon_send_exit(node.node, caf::exit_reason::kill);
-      caf::anon_send_exit(node.cast->part()->gate, caf::exit_reason::kill);
-      for (const Watched& w : node.cast->all()) caf::anon_send_exit(w.actor, caf::exit_reason::kill);
-    };
-    RunResult result = run_virtual(topology, run);
-    nodes.clear();
-    return result;
-  };
-  const RunResult moved = run_with(0, 0);
+  Move move;
+  move.at = Iteration{1};
+  move.layout = {1, 3, 1};
+  const RunResult moved = run_without(topology, 0, 0, last, {move});
   ASSERT_TRUE(sound(moved)) << moved.reason << fmt::format("{}", fmt::join(moved.violations, "; "));
   EXPECT_EQ(moved.moves, 1U);
   EXPECT_EQ(moved.layout, (Layout{1, 3, 1}));
@@ -146,7 +149,7 @@ TEST(NodesApart, move_layers_from_one_to_another) {
   const std::uint64_t steps = last;
   for (std::uint32_t victim = 1; victim < 3; ++victim)
     for (std::uint64_t at = 250 + victim; at < steps; at += 61) {
-      const RunResult result = run_with(victim, at);
+      const RunResult result = run_without(topology, victim, at, last, {move});
       ASSERT_TRUE(sound(result)) << "node " << victim << " at " << at << ": " << result.reason
                                  << fmt::format("{}", fmt::join(result.violations, "; "));
       ASSERT_EQ(bits(result), without) << "node " << victim << " at " << at;
@@ -159,28 +162,11 @@ TEST(NodesApart, go_on_without_a_node_whatever_it_was_doing) {
       tiny_file(), on_nodes({1, 1, 1, 1}, {"pipeline.stages=4", "training.micro_batches=4", "recovery.twins=true"}));
   const std::string fault_free = bits(run_virtual(topology));
   std::uint64_t last = 0;
-  const auto run_without = [&](std::uint32_t victim, std::uint64_t at) {
-    std::vector<NodeHandles> nodes;
-    VirtualRun run;
-    run.options.apart = true;
-    run.options.started = [&](const std::vector<NodeHandles>& all) { nodes = all; };
-    run.before_step = [&](std::uint64_t step) {
-      last = step;
-      if (victim == 0 || step != at || nodes.empty()) return;
-      const NodeHandles& node = nodes[victim];
-      caf::anon_send_exit(node.node, caf::exit_reason::kill);
-      caf::anon_send_exit(node.cast->part()->gate, caf::exit_reason::kill);
-      for (const Watched& w : node.cast->all()) caf::anon_send_exit(w.actor, caf::exit_reason::kill);
-    };
-    const RunResult result = run_virtual(topology, run);
-    nodes.clear();
-    return result;
-  };
-  ASSERT_TRUE(sound(run_without(0, 0)));
+  ASSERT_TRUE(sound(run_without(topology, 0, 0, last)));
   const std::uint64_t steps = last;
   for (std::uint32_t victim = 1; victim < 4; ++victim)
     for (std::uint64_t at = 250 + victim; at < steps; at += 131) {
-      const RunResult result = run_without(victim, at);
+      const RunResult result = run_without(topology, victim, at, last);
       ASSERT_TRUE(sound(result)) << "node " << victim << " at " << at << ": " << result.reason
                                  << fmt::format("{}", fmt::join(result.violations, "; "));
       ASSERT_EQ(bits(result), fault_free) << "node " << victim << " at " << at;
