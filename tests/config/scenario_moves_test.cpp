@@ -57,7 +57,7 @@ TEST(ScenarioMoves, that_say_nothing_clear_are_refused) {
   bad("{ at: { iteration: 5 }, layers: 4-3, to: { stage: 0 } }", "4-3", "SC0116");
   bad("{ at: { iteration: 5 }, layers: all, to: { stage: 0 } }", "all", "SC0116");
   bad("{ at: { iteration: 5 }, layers: 1, layout: [1], to: { stage: 0 } }", "[1]", "SC0301");
-  bad("{ at: { iteration: 5 }, layout: [1], to: { stage: 0 } }", "{ stage", "SC0301");
+  bad("{ at: { iteration: 5 }, layout: [1], to: { stage: 0 } }", "to: {", "SC0301");
   bad("{ at: { iteration: 5 } }", "{ at", "SC0301");
   bad("{ at: { iteration: 0 }, layers: 1, to: { stage: 0 } }", "0 }, lay", "SC0118");
   bad("{ at: { iteration: 5 }, layers: 1, to: { stage: 0 }, how: fast }", "how", "SC0114");
