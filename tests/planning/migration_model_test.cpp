@@ -110,12 +110,12 @@ TEST_P(MigrationModel, every_order_and_every_single_death_ends_with_everyone_in_
   EXPECT_GT(found.in_old, 0U);
 }
 
-const Case one_gives{{2, 0, 0}, {1, 1, 0}}, one_is_left_empty{{1, 1, 0}, {1, 0, 1}},
-    one_gives_and_gets{{1, 1, 0}, {0, 1, 1}};
+// {1, 1, 0} -> {0, 1, 1}, where one stage gives and gets, has 1.2 million states without any death: too many for every
+// day.
+const Case one_gives{{2, 0, 0}, {1, 1, 0}}, one_is_left_empty{{1, 1, 0}, {1, 0, 1}};
 INSTANTIATE_TEST_SUITE_P(Moves, MigrationModel,
                          ::testing::Values(dying(one_gives, Deaths::of_actors), dying(one_gives, Deaths::of_nodes),
-                                           dying(one_is_left_empty, Deaths::of_nodes),
-                                           dying(one_gives_and_gets, Deaths::none)));
+                                           dying(one_is_left_empty, Deaths::of_nodes)));
 
 // If none of these were noticed, the test above would prove nothing.
 TEST(MigrationModelControl, every_mistake_is_found) {
