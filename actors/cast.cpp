@@ -51,17 +51,21 @@ StageActor Cast::new_stage(Place p, Topology::Seat seat) {
 }
 
 Topology::Seat Cast::next_seat(Place p) {
+  const Topology::Seat own = job_->topology.seat(p);
   const auto big_enough = std::find_if(spares_.begin(), spares_.end(), [&](Topology::Seat s) {
     if (part_ && s.node != part_->index) return false;
     return job_->topology.nodes[s.node].devices[s.device].memory >= job_->topology.device(p).memory;
   });
-  if (big_enough == spares_.end()) {
-    const Topology::Seat own = job_->topology.seat(p);
-    return part_ && own.node != part_->index ? Topology::Seat{part_->index, 0} : own;
+  Topology::Seat seat = own;
+  if (big_enough != spares_.end()) {
+    seat = *big_enough;
+    spares_.erase(big_enough);
+    if (FaultBoard* faults = job_->world.faults()) faults->moved(p);
+  } else if (part_ && own.node != part_->index) {
+    seat = {part_->index, 0};  // from another node, and shared
+  } else {
+    return own;
   }
-  const Topology::Seat seat = *big_enough;
-  spares_.erase(big_enough);
-  if (FaultBoard* faults = job_->world.faults()) faults->moved(p);
   tell_from_outside(recorder_, Event{.kind = EventKind::moved,
                                      .at = job_->world.now(),
                                      .place = p,

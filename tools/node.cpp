@@ -74,6 +74,13 @@ std::optional<NetworkOptions> network_of(const Topology& topology, std::uint32_t
         topology.file, node.name, node.listen, topology.file);
     return std::nullopt;
   }
+  const std::string host = parse_network_address(node.listen).host;
+  if (host == "0.0.0.0" || host == "::") {
+    complain(
+        "{}: node '{}' listens at {}, on all interfaces: expected the one address at which the other nodes reach it\n",
+        topology.file, node.name, node.listen);
+    return std::nullopt;
+  }
   options.authority = folder + "/ca.pem";
   options.certificate = fmt::format("{}/{}.pem", folder, node.name);
   options.key = fmt::format("{}/{}.key", folder, node.name);
@@ -121,7 +128,7 @@ int node_command(const NodeOptions& options) {
   try {
     Cluster cluster(*world, *topology, *index);
     const BeginJob begin = cluster.join(*leader, start_up_of(nullptr));
-    const FinishJob end = run_member(*world, *topology, cluster, begin);
+    const FinishJob end = run_member(*world, *topology, cluster, begin, stop_is_asked);
     if (end.ending != Ending::done && end.ending != Ending::stopped) complain("node '{}': {}\n", name, end.reason);
     RunResult result;
     result.ending = end.ending;

@@ -208,12 +208,14 @@ struct GateState {
     options.news->change([&](auto& board) { board.to_reach.push_back(e); });
   }
   void apply(const start_up::MakeLanes& e, const PeerDoor&) {
+    const auto it = peers.find(e.node);
+    if (it == peers.end()) return;  // gone meanwhile
     try {
-      peers[e.node].to.route = options.make_route(GateActor{self}, e.node, e.secret);
+      it->second.to.route = options.make_route(GateActor{self}, e.node, e.secret);
     } catch (const std::exception& problem) {
       return lose(e.node, problem.what());
     }
-    step(start_up::LanesMade{e.node, peers[e.node].to.route->addresses()});
+    step(start_up::LanesMade{e.node, it->second.to.route->addresses()});
   }
   void apply(const start_up::Greet& e, const PeerDoor&) {
     send(peers.at(e.node).to.door, Kind::greeting, text_of(e.lanes));

@@ -9,7 +9,8 @@
 
 namespace stagecraft {
 
-FinishJob run_member(World& world, const Topology& topology, Cluster& cluster, const BeginJob& begin) {
+FinishJob run_member(World& world, const Topology& topology, Cluster& cluster, const BeginJob& begin,
+                     const std::function<bool()>& stop_asked) {
   JobPlan plan = plan_job(topology, {});
   if (const auto shortages = memory_shortages(topology, plan); !shortages.empty())
     throw CannotStart(fmt::format("{}", fmt::join(shortages, "\n")));
@@ -21,7 +22,12 @@ FinishJob run_member(World& world, const Topology& topology, Cluster& cluster, c
   const auto outbox = std::make_shared<Outbox>([&world] { world.news(); });
   const Company company{{spawn_node(job, outbox, cluster.part())}, {}};
   std::optional<FinishJob> end;
+  bool stopping = false;
   world.drive([&] {
+    if (!stopping && stop_asked()) {
+      stopping = true;
+      tell_from_outside(company.cast().coordinator(), Stop{});
+    }
     end = cluster.finished();
     return end.has_value();
   });

@@ -45,7 +45,7 @@ Json record_of(const Ran& ran) {
 
 void expect_equal_bits(const Json& a, const Json& b) {
   for (const char* key : {"losses_hex", "weights_sha256", "moments_sha256", "iterations", "corpus_sha256"})
-    if (a.contains(key)) EXPECT_EQ(a.at(key), b.at(key)) << key;
+    EXPECT_EQ(a.at(key), b.at(key)) << key;
   EXPECT_FALSE(a.at("weights_sha256").get<std::string>().empty());
   EXPECT_TRUE(b.at("violations").empty()) << b.at("violations");
 }
@@ -89,6 +89,13 @@ TEST(Processes, lose_one_that_is_killed_or_frozen_and_no_bit) {
     EXPECT_EQ(struck.at("lost"), 2) << signal;  // a stage, and the twin of another
     EXPECT_EQ(struck.at("begun_again"), 1) << signal;
   }
+}
+
+TEST(Processes, end_with_a_checkpoint_when_any_of_them_is_asked_to) {
+  const std::string file = temporary(tiny_nodes());
+  const Ran ran = struck_run(file, "TERM");
+  EXPECT_EQ(ran.code, 5) << ran.output.substr(0, 300);
+  EXPECT_TRUE(has(ran, "stopped on request after")) << ran.output.substr(0, 300);
 }
 
 TEST(Processes, know_each_other_by_certificates) {
@@ -162,6 +169,10 @@ TEST(Node, listens_to_other_machines_with_certificates_only) {
   const Ran bare = run("node " + tiny_nodes({}, "0.0.0.0:7777") + " --name n0");
   EXPECT_EQ(bare.code, 2);
   EXPECT_TRUE(has(bare, "expected security.certificates, got none")) << bare.output;
+  const Ran all =
+      run("node " + tiny_nodes("security: { certificates: certificates }\n", "0.0.0.0:7777") + " --name n0");
+  EXPECT_EQ(all.code, 2);
+  EXPECT_TRUE(has(all, "on all interfaces: expected the one address")) << all.output;
   const Ran empty = run("node " + tiny_nodes("security: { certificates: nowhere }\n") + " --name n0");
   EXPECT_EQ(empty.code, 2);
   EXPECT_TRUE(has(empty, "nowhere/ca.pem")) << empty.output;
