@@ -114,16 +114,13 @@ LinkActor Cast::new_link(std::uint32_t boundary, ReplicaId replica, LinkSide sid
 }
 
 void Cast::spawn_all() {
-  using Role = ActorName::Role;
   if (part_) {
     tell_from_outside(part_->gate, Served{node_});
     tell_from_outside(part_->gate, Hosted{ActorName::node(part_->index), doorway_of(node_)});
   }
   for (std::uint32_t n = 0; part_ && n < job_->topology.nodes.size(); ++n)
     if (n != part_->index) nodes_[n] = add_or_stand_in<NodeActor>(ActorName::node(n), [this] { return node_; });
-  recorder_ =
-      add_or_stand_in<RecorderActor>(ActorName::of(Role::recorder), [&] { return spawn_recorder(job_, node_); });
-  monitor_ = add_or_stand_in<MonitorActor>(ActorName::of(Role::monitor), [&] { return spawn_monitor(job_, node_); });
+  spawn_listeners();
   for (std::uint32_t r = 0; r < job_->topology.pipeline.replicas; ++r) {
     stages_.emplace_back();
     reducers_.emplace_back();
@@ -140,8 +137,15 @@ void Cast::spawn_all() {
   spawn_leaders();
 }
 
-// Those of whom a job has one, on its first node.
-void Cast::spawn_leaders() {
+void Cast::spawn_listeners() {
+  using Role = ActorName::Role;
+  recorder_ =
+      add_or_stand_in<RecorderActor>(ActorName::of(Role::recorder), [&] { return spawn_recorder(job_, node_); });
+  monitor_ = add_or_stand_in<MonitorActor>(ActorName::of(Role::monitor), [&] { return spawn_monitor(job_, node_); });
+}
+
+// Those of whom a job has one, on the node that leads it.
+void Cast::spawn_leaders(const std::optional<Minutes>& taken_over) {
   using Role = ActorName::Role;
   std::vector<StageActor> stages;
   std::vector<TwinActor> twins;
@@ -155,23 +159,21 @@ void Cast::spawn_leaders() {
                                                        [&] { return spawn_checkpointer(job_, recorder_); });
   const ActorName coordinator = ActorName::of(Role::coordinator);
   if (job_->plan.replans && is_here(coordinator)) planner_ = add(spawn_planner(job_, recorder_), "the planner");
-  if (is_here(coordinator)) migrator_ = add(spawn_migrator(job_, recorder_), "the migrator");
+  if (is_here(coordinator))
+    migrator_ = add(spawn_migrator(job_, recorder_, taken_over ? taken_over->newest_move : MoveId{}), "the migrator");
   coordinator_ = add_or_stand_in<CoordinatorActor>(coordinator, [&] {
     const auto hands_out = part_ ? std::exchange(start_, nullptr) : nullptr;
-    return spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, migrator_, stages, twins, hands_out});
+    return spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, migrator_, stages, twins, hands_out,
+                                    part_ ? part_->gate : GateActor{}, taken_over});
   });
   if (checkpointer_ && is_here(coordinator)) tell_from_outside(checkpointer_, CheckpointerWiring{coordinator_, stages});
-  if (job_->world.faults()) injector_ = add(spawn_injector(job_, node_, recorder_), "the injector");
+  if (job_->world.faults() && !taken_over) injector_ = add(spawn_injector(job_, node_, recorder_), "the injector");
 }
 
 void Cast::wire_all() {
   using Role = ActorName::Role;
   const std::shared_ptr<const LoadedCheckpoint> start = std::exchange(start_, nullptr);
-  if (planner_) {
-    tell_from_outside(monitor_, MonitorWiring{planner_});
-    tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
-  }
-  if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_});
+  wire_leaders();
   wire_links();
   for (const Place p : job_->places()) {
     if (is_here(ActorName::at(Role::reducer, p)))
@@ -188,6 +190,26 @@ void Cast::wire_all() {
     stage.start = start;
     tell_from_outside(stage_at(p), std::move(stage));
   }
+}
+
+void Cast::wire_leaders() const {
+  if (planner_) {
+    tell_from_outside(monitor_, MonitorWiring{planner_});
+    tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
+  }
+  if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_});
+}
+
+std::vector<Watched> Cast::take_over(JobRef job, const Succession& from) {
+  const std::size_t before = all().size();
+  job_ = std::move(job);
+  homes_.lead(part_->index);
+  adopt(from.homes);
+  spawn_listeners();
+  spawn_leaders(from.newest);
+  wire_leaders();
+  const std::vector<Watched> everyone = all();
+  return {everyone.begin() + static_cast<std::ptrdiff_t>(before), everyone.end()};
 }
 
 void Cast::wire_links() const {
@@ -244,10 +266,17 @@ std::optional<NodeActor> Cast::node_of(const Member& who) const {
   return nodes_.at(homes_.of(who));
 }
 
-std::vector<Member> Cast::abandon(std::uint32_t node) {
-  std::vector<Member> lost = homes_.abandon(node);
-  tell_from_outside(part_->gate, Rehomed{homes_.moved()});
+std::vector<std::pair<Member, std::uint32_t>> Cast::keep(const std::vector<std::uint32_t>& left) {
+  auto lost = homes_.keep(left);
+  rehomed_ = {rehomed_.version + 1, homes_.moved()};
+  tell_from_outside(part_->gate, rehomed_);
   return lost;
+}
+
+void Cast::adopt(const Rehomed& x) {
+  if (x.version <= rehomed_.version) return;
+  rehomed_ = x;
+  homes_.adopt(x.homes);
 }
 
 caf::actor Cast::handle_of(const Member& who) const {

@@ -36,8 +36,9 @@ struct MonitorWiring;
 using MonitorActor = Door<MonitorWiring, Timings, AskWindow, AskProfile>;
 using RecorderActor = Door<Event, Events, CloseLog>;
 struct NodeWiring;
-using NodeActor =
-    Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed, Replace, NodeFailed, NodeGone, Rehomed, KillOrder>;
+struct TakeOver;
+using NodeActor = Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed, Replace, NodeFailed, NodesGone,
+                       Rehomed, Led, Minutes, AskAccount, TakeOver, KillOrder>;
 
 struct NewStage {  ///< node -> everyone who talks to the stage of that place: it is another one now
   Place place;
@@ -103,6 +104,12 @@ class Cast;
 struct NodeWiring {
   std::shared_ptr<Cast> cast;  ///< everyone on this node
 };
+struct Job;
+/// The driving thread -> node: it leads the job from now on.
+struct TakeOver {
+  std::shared_ptr<const Job> job;  ///< as the leaders of it see it
+  Succession from;
+};
 
 }  // namespace stagecraft
 
@@ -115,6 +122,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LinkWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ReducerWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NodeWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TakeOver)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TwinWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NewStage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NewTwin)

@@ -32,6 +32,7 @@ enum class EventKind : std::uint8_t {
   begun_again,  ///< an iteration is begun again under a new epoch; `text` says why
   ended,        ///< the job is over; `text` says how
   violation,    ///< an invariant is broken: fails every test that sees one
+  led,          ///< another node leads the job from now on; `text` says which and why
 };
 std::string_view name_of(EventKind kind);
 

@@ -235,17 +235,27 @@ struct Restore {
   Key key;
   std::shared_ptr<const LoadedCheckpoint> from;  ///< none: the first parameters
 };
-/// node -> the first node: somebody here met a broken invariant.
+/// node -> the leading node: somebody here met a broken invariant.
 struct NodeFailed {
   std::string why;
 };
-/// gate -> node: that node's process is gone.
 struct NodeGone {
   std::uint32_t node = 0;
   std::string why;
 };
-/// The first node -> its gate -> every gate -> its node: where stages and twins live that have left their first homes.
+/// gate -> the node that leads: those nodes are gone, and these are left.
+struct NodesGone {
+  std::vector<NodeGone> gone;
+  std::vector<std::uint32_t> left;
+};
+/// gate -> node: that one leads the job from now on.
+struct Led {
+  std::uint32_t leader = 0;
+};
+/// The leading node -> its gate -> every gate -> its node: where stages and twins live that have left their first
+/// homes. `version` only grows.
 struct Rehomed {
+  std::uint64_t version = 0;
   std::map<Member, std::uint32_t> homes;
 };
 struct KillOrder {  ///< injector -> node
@@ -381,6 +391,37 @@ struct IterationReport {
   Duration time{};  ///< from Open to commit, in due times
   Duration wall{};  ///< the same by the clock, timers' lateness included
   Instant at{};     ///< of the commit, by the world's clock
+};
+
+/// coordinator -> its gate -> every other gate, ahead of the Open of the same key: what another coordinator has to know
+/// to go on from there.
+struct Minutes {
+  Key key;
+  Decision decision;
+  bool last = false, restores = false, checkpoint = false;  ///< as in the Open
+  Layout layout;
+  MoveId newest_move;
+  std::uint64_t steps = 0, tokens = 0;      ///< so far, before this iteration
+  std::vector<Place> followers, stateless;  ///< Recovery
+  bool decides = false;                     ///< the iteration before, in this way:
+  IterationReport decided;
+};
+/// gate -> node, node -> gate: what of the job is known here? `view` tells the questions apart.
+struct AskAccount {
+  std::uint64_t view = 0;
+};
+struct Account {
+  std::uint64_t view = 0;
+  std::vector<Lost> missing;  ///< members of this node that are lost, or were rebuilt since the newest Open
+  Rehomed homes;
+  Minutes newest;
+};
+/// All accounts together: what a new leader begins with.
+struct Succession {
+  std::vector<Lost> missing;
+  Rehomed homes;
+  Minutes newest;  ///< key zero: nothing had been opened
+  NodesGone nodes;
 };
 
 /// How a run ended.

@@ -97,6 +97,7 @@ int run_here(World& world, const Topology& topology, const RunCommandOptions& op
 
   run.log_path = *folder + "/events.jsonl";
   run.trace_path = *folder + "/trace.json";
+  run.folder = *folder;
   run.cluster = cluster;
   run.start_up = start_up_of(children);
   run.stop_asked = [] {
@@ -114,15 +115,7 @@ int run_here(World& world, const Topology& topology, const RunCommandOptions& op
     complain("{}: {}\n", topology.file, problem.what());
     return bad_input;
   }
-  const std::string record = to_json(topology, result, topology.job.seed);
-  if (const DiskStatus error = world.disk().write_whole(*folder + "/run.json", record + "\n"))
-    complain("the record of the run is not kept: {}\n", error->text());
-  if (options.file.json) {
-    say("{}\n", record);
-  } else {
-    say("{}", summary(topology, result, terminal_width()));
-  }
-  return result.log_error.empty() ? exit_code(result) : std::max<int>(fault, exit_code(result));
+  return report_run(world.disk(), topology, result, *folder + "/run.json", options.file.json);
 }
 
 }  // namespace

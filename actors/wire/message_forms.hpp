@@ -71,11 +71,17 @@ STAGECRAFT_WIRE(Replaced, x.who)
 STAGECRAFT_WIRE(FindCheckpoint, x.key)
 STAGECRAFT_WIRE(NodeFailed, x.why)
 STAGECRAFT_WIRE(NodeGone, x.node, x.why)
-STAGECRAFT_WIRE(Rehomed, x.homes)
+STAGECRAFT_WIRE(NodesGone, x.gone, x.left)
+STAGECRAFT_WIRE(Led, x.leader)
+STAGECRAFT_WIRE(Rehomed, x.version, x.homes)
 STAGECRAFT_WIRE(KillOrder, x.who)
 STAGECRAFT_WIRE(GiveUp, x.why)
 STAGECRAFT_WIRE(IterationReport, x.iteration, x.loss, x.gradient_norm, x.clip, x.learning_rate, x.tokens, x.skipped,
                 x.time, x.wall, x.at)
+STAGECRAFT_WIRE(Minutes, x.key, x.decision, x.last, x.restores, x.checkpoint, x.layout, x.newest_move, x.steps,
+                x.tokens, x.followers, x.stateless, x.decides, x.decided)
+STAGECRAFT_WIRE(AskAccount, x.view)
+STAGECRAFT_WIRE(Account, x.view, x.missing, x.homes, x.newest)
 STAGECRAFT_WIRE_EMPTY(AskProfile)
 STAGECRAFT_WIRE_EMPTY(CloseLog)
 
