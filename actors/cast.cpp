@@ -23,8 +23,7 @@ namespace stagecraft {
 template <class Actor>
 Actor Cast::add(Actor actor, std::string name, std::optional<Place> place, std::optional<Member> member) {
   // Those who work for one stage are where it is; the others are on the first node.
-  if (FaultBoard* faults = job_->world.faults())
-    faults->place(actor->id(), place ? job_->topology.seat(*place).node : 0, place);
+  if (FaultBoard* faults = job_->world.faults()) faults->place(actor->id(), place);
   const std::lock_guard guard(mutex_);
   all_.push_back({caf::actor_cast<caf::actor>(actor), std::move(name), member});
   return actor;
@@ -60,7 +59,7 @@ Topology::Seat Cast::next_seat(Place p) {
   if (big_enough != spares_.end()) {
     seat = *big_enough;
     spares_.erase(big_enough);
-    if (FaultBoard* faults = job_->world.faults()) faults->moved(p);
+    if (FaultBoard* faults = job_->world.faults()) faults->moved(p, seat.node);
   } else if (part_ && own.node != part_->index) {
     seat = {part_->index, 0};  // from another node, and shared
   } else {
