@@ -140,7 +140,8 @@ void Cast::spawn_listeners() {
   using Role = ActorName::Role;
   recorder_ =
       add_or_stand_in<RecorderActor>(ActorName::of(Role::recorder), [&] { return spawn_recorder(job_, node_); });
-  monitor_ = add_or_stand_in<MonitorActor>(ActorName::of(Role::monitor), [&] { return spawn_monitor(job_, node_); });
+  monitor_ = add_or_stand_in<MonitorActor>(ActorName::of(Role::monitor),
+                                           [&] { return spawn_monitor(job_, node_, recorder_); });
 }
 
 // Those of whom a job has one, on the node that leads it.
@@ -163,7 +164,7 @@ void Cast::spawn_leaders(const std::optional<Minutes>& taken_over) {
   coordinator_ = add_or_stand_in<CoordinatorActor>(coordinator, [&] {
     const auto hands_out = part_ ? std::exchange(start_, nullptr) : nullptr;
     return spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, migrator_, stages, twins, hands_out,
-                                    part_ ? part_->gate : GateActor{}, taken_over});
+                                    part_ ? part_->gate : GateActor{}, monitor_, taken_over});
   });
   if (checkpointer_ && is_here(coordinator)) tell_from_outside(checkpointer_, CheckpointerWiring{coordinator_, stages});
   if (job_->world.faults() && !taken_over) injector_ = add(spawn_injector(job_, node_, recorder_), "the injector");
@@ -221,7 +222,7 @@ void Cast::wire_link(std::uint32_t boundary, ReplicaId replica, LinkSide side) c
   const auto& ends = links_.at({replica, boundary});
   const auto own = static_cast<std::size_t>(side);
   const StageId stage = job_->stage_of({side == LinkSide::lower ? boundary : boundary + 1});
-  tell_from_outside(ends[own], LinkWiring{stages_[replica.value][stage.value], ends[1 - own]});
+  tell_from_outside(ends[own], LinkWiring{stages_[replica.value][stage.value], ends[1 - own], monitor_});
 }
 
 ReducerWiring Cast::wiring_of_reducer(Place p) const {

@@ -51,6 +51,7 @@ struct CoordinatorState {
     for (const TwinActor& twin : wiring.twins) post(self, job->world, twin, e.open);
     if (e.open.last) return;
     const IterationOpened opened{e.open.key, e.open.layout, e.minutes.newest_move, e.not_over};
+    post(self, job->world, wiring.monitor, opened);
     if (wiring.planner) post(self, job->world, wiring.planner, opened);
     if (wiring.migrator) post(self, job->world, wiring.migrator, opened);
   }

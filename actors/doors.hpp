@@ -17,7 +17,7 @@ using CoordinatorActor =
 struct MigratorWiring;
 using MigratorActor = Door<MigratorWiring, Move, IterationOpened, OperatorDone>;
 struct PlannerWiring;
-using PlannerActor = Door<PlannerWiring, IterationOpened, LayoutInForce, Window, OperatorDone>;
+using PlannerActor = Door<PlannerWiring, IterationOpened, LayoutInForce, Window, SlowLinks, OperatorDone>;
 struct CheckpointerWiring;
 using CheckpointerActor = Door<CheckpointerWiring, BeginCheckpoint, StateLoan, FindCheckpoint, OperatorDone, NewStage>;
 using LoaderActor = Door<Announce, Prefetch, NewStage>;
@@ -33,7 +33,7 @@ using LinkActor = Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, C
 struct ReducerWiring;
 using ReducerActor = Door<ReducerWiring, Subtrees, StageDone, Segments, Reduced, TiePart, Tied, NewStage, NewTwin>;
 struct MonitorWiring;
-using MonitorActor = Door<MonitorWiring, Timings, AskWindow, AskProfile>;
+using MonitorActor = Door<MonitorWiring, Timings, LinkTimings, IterationOpened, AskWindow, AskProfile>;
 using RecorderActor = Door<Event, Events, CloseLog>;
 struct NodeWiring;
 struct TakeOver;
@@ -76,7 +76,7 @@ struct CheckpointerWiring {
   std::vector<StageActor> stages;
 };
 struct MonitorWiring {
-  PlannerActor planner;
+  PlannerActor planner;  ///< none: the plan stays
 };
 struct PlannerWiring {
   CoordinatorActor coordinator;
@@ -88,6 +88,7 @@ struct MigratorWiring {
 struct LinkWiring {
   StageActor stage;  ///< whose end this is
   LinkActor peer;    ///< the other end
+  MonitorActor monitor;
 };
 struct ReducerWiring {
   CoordinatorActor coordinator;

@@ -16,6 +16,7 @@
 #include "model/checkpoint/checkpoint.hpp"
 #include "model/job_plan.hpp"
 #include "model/stage_model.hpp"
+#include "planning/detector/samples.hpp"
 #include "planning/ids.hpp"
 #include "planning/migration_machine.hpp"
 #include "planning/plan.hpp"
@@ -99,6 +100,10 @@ struct Credit {  ///< stage -> its link end -> the other end: a receive slot is 
   Direction direction = Direction::forward;
   MicroBatch micro_batch;
   Instant due{};  ///< when the operator that adopted the tensor started
+  /// By the clock of the end that had the tensor, which fills them in: when that came, and the announcement of its
+  /// operator; `never`: it did not.
+  Instant arrived = never, announced = never;
+  static constexpr Instant never{-1};
 };
 
 // -- the device
@@ -339,7 +344,7 @@ struct AskVote {
 };
 
 // -- plans
-/// coordinator -> planner, migrator: the iteration before is measured; this layout is in force.
+/// coordinator -> planner, migrator, monitor: the iteration before is measured; this layout is in force.
 struct IterationOpened {
   Key key;
   Layout layout;
@@ -447,6 +452,24 @@ struct Events {
 };
 struct Timings {
   std::vector<Timing> timings;
+};
+/// link end -> monitor: the tensors that it has sent in one iteration, in order.
+struct LinkTimings {
+  Key key;
+  ReplicaId replica;
+  std::uint32_t boundary = 0;
+  Direction direction = Direction::forward;
+  std::vector<MessageStamps> messages;
+};
+struct SlowLink {
+  std::uint32_t boundary = 0;
+  Direction direction = Direction::forward;
+  Duration latency{}, occupancy{};  ///< more than when it was healthy, of the slowest replica
+};
+/// monitor -> planner: how slow links are now, all that are; and what has been found.
+struct SlowLinks {
+  std::vector<SlowLink> links;
+  std::string why;
 };
 struct AskProfile {};
 struct CloseLog {};  ///< node -> recorder

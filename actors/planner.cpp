@@ -43,6 +43,8 @@ struct PlannerState {
   std::shared_ptr<const JobPlan> plan;             // of the layout in force
   bool outdated = false;                           // the plan under way is for another layout
   Key key;                                         // of the iteration that is running
+  std::vector<SlowLink> slow;                      // as far as the monitor has found
+  std::optional<std::string> links_changed;        // and not been planned for: what was found
   std::string why;                                 // the plan under way was wanted
   std::shared_ptr<std::vector<Replanned>> result;  // written on the device, read after its completion; none: idle
 
@@ -60,19 +62,38 @@ struct PlannerState {
     begin_with(x.plan);
     outdated = result != nullptr;
   }
+  void on(SlowLinks&& x) {
+    slow = std::move(x.links);
+    links_changed = std::move(x.why);
+    price_links();
+  }
+  void price_links() {
+    for (std::size_t r = 0; r < requests.size(); ++r) {
+      requests[r].forward_links = plan->requests[r].forward_links;
+      requests[r].backward_links = plan->requests[r].backward_links;
+      for (const SlowLink& link : slow) {
+        auto& links = link.direction == Direction::forward ? requests[r].forward_links : requests[r].backward_links;
+        links.resize(std::max<std::size_t>(links.size(), job->total_chunks() - 1));
+        links[link.boundary].latency += link.latency;
+        links[link.boundary].occupancy += link.occupancy;
+      }
+    }
+  }
   void begin_with(std::shared_ptr<const JobPlan> of_layout) {
     plan = std::move(of_layout);
     present = plan->replicas;
     requests = plan->requests;
     for (std::size_t r = 0; r < requests.size(); ++r) requests[r].limits = limits_of(present[r]);
+    price_links();
     machine = ReplanMachine(plan->knows_times ? present.front().times : std::vector<OperatorTimes>{});
   }
   void on(const Window& x) {
     const auto times = times_of(x.stages, job->topology.pipeline.stages);
     if (result || times.empty()) return;
-    const auto reason = machine.step(times);
+    auto reason = machine.step(times);
+    if (links_changed) reason = std::exchange(links_changed, std::nullopt);
     if (!reason) return;
-    why = *reason;
+    why = std::move(*reason);
     result = std::make_shared<std::vector<Replanned>>();
     device->submit({++tickets, {}, {}, [requests = requests, present = present, times, out = result] {
                       for (std::size_t r = 0; r < present.size(); ++r)
