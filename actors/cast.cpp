@@ -171,7 +171,7 @@ void Cast::wire_all() {
     tell_from_outside(monitor_, MonitorWiring{planner_});
     tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
   }
-  if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_});
+  if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_, node_});
   wire_links();
   for (const Place p : job_->places()) {
     if (is_here(ActorName::at(Role::reducer, p)))

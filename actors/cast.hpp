@@ -50,6 +50,8 @@ class Cast {
   /// A node is gone: finds other homes for who lived there, and tells all nodes. Who they were.
   std::vector<Member> abandon(std::uint32_t node);
   void adopt(const Rehomed& x) { homes_.adopt(x.homes); }
+  /// Where stages and twins live that have left their first homes.
+  const std::map<Member, std::uint32_t>& moved() const { return homes_.moved(); }
   /// The node on which a member lives; none: this one.
   std::optional<NodeActor> node_of(const Member& who) const;
   const std::string& name_of(std::uint32_t node) const { return job_->topology.nodes[node].name; }

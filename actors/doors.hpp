@@ -13,7 +13,7 @@ struct NewStage;
 struct NewTwin;
 using CoordinatorActor =
     Door<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound, PlanProposal, MoveProposal,
-         MoveVote, Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
+         MoveVote, KeepCheckpoint, Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
 struct MigratorWiring;
 using MigratorActor = Door<MigratorWiring, Move, IterationOpened, OperatorDone>;
 struct PlannerWiring;
@@ -36,8 +36,8 @@ struct MonitorWiring;
 using MonitorActor = Door<MonitorWiring, Timings, AskWindow, AskProfile>;
 using RecorderActor = Door<Event, Events, CloseLog>;
 struct NodeWiring;
-using NodeActor =
-    Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed, Replace, NodeFailed, NodeGone, Rehomed, KillOrder>;
+using NodeActor = Door<NodeWiring, IterationReport, WishAnswer, JobEnded, Profile, LogClosed, Replace, NodeFailed,
+                       NodeGone, Rehomed, KillOrder>;
 
 struct NewStage {  ///< node -> everyone who talks to the stage of that place: it is another one now
   Place place;
@@ -83,6 +83,7 @@ struct PlannerWiring {
 };
 struct MigratorWiring {
   CoordinatorActor coordinator;
+  NodeActor node;
 };
 struct LinkWiring {
   StageActor stage;  ///< whose end this is

@@ -3,6 +3,7 @@
 #include "actors/cluster/cluster.hpp"
 #include "actors/company.hpp"
 #include "actors/run_digest.hpp"
+#include "actors/running_job.hpp"
 #include "model/checkpoint/set_aside.hpp"
 #include "model/corpus.hpp"
 #include "model/memory_check.hpp"
@@ -189,7 +190,8 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   if (options.started) options.started(company.nodes);
 
   std::optional<Outbox::Ended> end;
-  bool stopping = false, given_up = false, alive = false;
+  bool given_up = false, alive = false;
+  RunningJob running(*job, cast, *outbox);
   const auto clean_up = [&] {
     if (FaultBoard* faults = world.faults()) faults->close();
     if (options.cluster) options.cluster->finish({result.ending, result.reason});
@@ -201,12 +203,10 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
     alive = world.drive([&] {
       for (const IterationReport& report : outbox->take_reports()) {
         add(result.iterations, report);
+        running.note(report);
         if (options.on_iteration) options.on_iteration(report);
       }
-      if (!stopping && options.stop_asked && options.stop_asked()) {
-        stopping = true;
-        tell_from_outside(cast.coordinator(), Stop{});
-      }
+      if (!running.stopping() && options.stop_asked && options.stop_asked()) running.stop();
       if (!given_up && options.deadline && world.now() - begin >= *options.deadline) {
         given_up = true;
         tell_from_outside(cast.coordinator(),
@@ -214,6 +214,8 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
       }
       if (options.cluster) say_lost(*options.cluster, options);
       if (!end) end = outbox->take_end();
+      if (end) running.note_end(end->job);
+      if (options.attend) options.attend(running);
       return end.has_value();
     });
   } catch (...) {  // of the callbacks: nobody is left behind
