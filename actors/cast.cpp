@@ -197,7 +197,7 @@ void Cast::wire_leaders() const {
     tell_from_outside(monitor_, MonitorWiring{planner_});
     tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
   }
-  if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_});
+  if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_, node_});
 }
 
 std::vector<Watched> Cast::take_over(JobRef job, const Succession& from) {

@@ -55,6 +55,8 @@ class Cast {
   void follow(std::uint32_t leader) { homes_.lead(leader); }
   /// This node does: spawns and wires those of whom a job has one. `job`: as they see it.
   std::vector<Watched> take_over(JobRef job, const Succession& from);
+  /// Where stages and twins live that have left their first homes.
+  const std::map<Member, std::uint32_t>& moved() const { return homes_.moved(); }
   /// The node on which a member lives; none: this one.
   std::optional<NodeActor> node_of(const Member& who) const;
   const std::string& name_of(std::uint32_t node) const { return job_->topology.nodes[node].name; }

@@ -58,6 +58,7 @@ struct CoordinatorState {
   void apply(const coordinator_effect::MoveTold& e) {
     note({.kind = EventKind::migrated, .at = job->world.now(), .key = e.key, .text = e.text});
   }
+  void apply(const coordinator_effect::Answer& e) { tell(self, wiring.node, e.answer); }
   void apply(const coordinator_effect::InForce& e) {
     if (wiring.planner) post(self, job->world, wiring.planner, LayoutInForce{e.plan});
   }

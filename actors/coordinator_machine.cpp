@@ -130,6 +130,7 @@ void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, Op
   const bool save = decision.kind != Decision::Kind::none && (again ? saves_again(last) : wants_checkpoint(last));
   if (save) {
     saving_[key_] = now;
+    save_wishes_.begun(key_.iteration);
     effects.emplace_back(Checkpoint{{key_, key_.iteration.value - 1, steps_, tokens_}});
   }
   const Open open{key_, decision, last, save, due, restart_.has_value(), layout_, move_.under_way()};
@@ -140,8 +141,9 @@ void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, Op
 // One at a time, but the last: whoever comes while another is being written waits for the next commit.
 bool CoordinatorMachine::wants_checkpoint(bool last) {
   if (!checkpoints_) return false;
-  if (last) return checkpoints_->every > 0 || stop_asked_;
-  const bool due = checkpoints_->every > 0 && (key_.iteration.value - 1) % checkpoints_->every == 0;
+  const bool wished = save_wishes_.lacking(saving_);
+  if (last) return checkpoints_->every > 0 || stop_asked_ || wished;
+  const bool due = wished || (checkpoints_->every > 0 && (key_.iteration.value - 1) % checkpoints_->every == 0);
   if (!due && !save_postponed_) return false;
   save_postponed_ = !saving_.empty();
   return !save_postponed_;
@@ -208,6 +210,8 @@ void CoordinatorMachine::commit(Instant now, Effects& effects, bool flips) {
   report.time = due - opened_due_;
   report.wall = now - opened_at_;
   report.at = now;
+  report.layout = flips ? moving_->plan->layers : layout_;
+  report.moves = moves_made_ + (flips ? 1 : 0);
   effects.emplace_back(Commit{key_, report});
   decided_ = report;
   recovery_.committed();
@@ -228,7 +232,14 @@ void CoordinatorMachine::on(const CheckpointOutcome& x, Instant, Effects& effect
   std::erase_if(saving_, [&](const auto& s) { return s.first.iteration == x.key.iteration; });
   checkpoint_error_ = x.error;
   if (x.error.empty()) saved_ = x.iteration;
+  for (WishAnswer& answer : save_wishes_.over(x)) effects.emplace_back(coordinator_effect::Answer{std::move(answer)});
   maybe_end(effects);
+}
+
+void CoordinatorMachine::on(const KeepCheckpoint& x, Instant, Effects& effects) {
+  if (checkpoints_) return save_wishes_.add(x.wish);
+  effects.emplace_back(coordinator_effect::Answer{
+      {WishAnswer::Fate::refused, x.wish, "this run keeps no checkpoints: it has no folder for them", {}, {}}});
 }
 
 void CoordinatorMachine::maybe_end(Effects& effects) {

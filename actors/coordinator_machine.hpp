@@ -14,6 +14,7 @@
 #include "actors/job.hpp"
 #include "actors/messages.hpp"
 #include "actors/recovery.hpp"
+#include "actors/save_wishes.hpp"
 #include "config/topology.hpp"
 
 namespace stagecraft {
@@ -49,6 +50,10 @@ struct MoveTold {
   Key key;
   std::string text;
 };
+/// To the node: what became of a wish from outside.
+struct Answer {
+  WishAnswer answer;
+};
 /// To the planner: another layout is in force, and this was planned for it.
 struct InForce {
   std::shared_ptr<const JobPlan> plan;
@@ -69,11 +74,11 @@ using CoordinatorEffect =
     std::variant<coordinator_effect::Checkpoint, coordinator_effect::Broadcast, coordinator_effect::Commit,
                  coordinator_effect::AskAll, coordinator_effect::End, coordinator_effect::Adopt,
                  coordinator_effect::Missed, coordinator_effect::BeginAgain, coordinator_effect::MoveTold,
-                 coordinator_effect::InForce, move_effect::Lead, move_effect::AskVote, Replace, FindCheckpoint,
-                 Restore>;
+                 coordinator_effect::Answer, coordinator_effect::InForce, move_effect::Lead, move_effect::AskVote,
+                 Replace, FindCheckpoint, Restore>;
 using CoordinatorEvent =
     std::variant<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound, PlanProposal,
-                 MoveProposal, MoveVote, Lost, Replaced, Stop, GiveUp, Tick, Explanation>;
+                 MoveProposal, MoveVote, KeepCheckpoint, Lost, Replaced, Stop, GiveUp, Tick, Explanation>;
 
 class CoordinatorMachine {
  public:
@@ -112,6 +117,7 @@ class CoordinatorMachine {
   void on(const PlanProposal& x, Instant now, Effects& effects);
   void on(const MoveProposal& x, Instant now, Effects& effects);
   void on(const MoveVote& x, Instant now, Effects& effects);
+  void on(const KeepCheckpoint& x, Instant now, Effects& effects);
   void on(const GiveUp& x, Instant now, Effects& effects);
   void on(const Stop& x, Instant now, Effects& effects);
   void on(const Tick& x, Instant now, Effects& effects);
@@ -134,6 +140,7 @@ class CoordinatorMachine {
   void tell_move(const MoveEvent& event, Effects& effects);
   void refuse(const MoveProposal& x, const std::string& why, Effects& effects);
   void give_up_move(const move_effect::GiveUp& e, Effects& effects);
+  void tell_of_move(const MoveProposal& x, WishAnswer answer, Effects& effects) const;
   void flip(Effects& effects);
   void look_at_move(Instant now, Effects& effects);
   Minutes minutes_of(const Open& open);
@@ -158,8 +165,9 @@ class CoordinatorMachine {
   std::optional<Checkpoints> checkpoints_;
   std::map<Key, Instant> saving_;  // checkpoints under way: since when
   bool save_postponed_ = false;    // one was due while another was under way
-  std::uint32_t saved_ = 0;        // iteration of the newest checkpoint of this run
-  std::string checkpoint_error_;   // of the last one that was wanted
+  SaveWishes save_wishes_;
+  std::uint32_t saved_ = 0;       // iteration of the newest checkpoint of this run
+  std::string checkpoint_error_;  // of the last one that was wanted
   bool stop_asked_ = false;
   std::optional<IterationReport> decided_;  // by the next Open
   std::optional<PlanProposal> proposal_;    // for the next Open

@@ -15,9 +15,21 @@ constexpr Duration vote_patience = std::chrono::seconds(1);
 
 void CoordinatorMachine::refuse(const MoveProposal& x, const std::string& why, Effects& effects) {
   newest_move_ = std::max(newest_move_, x.order.id);
-  effects.emplace_back(
-      coordinator_effect::MoveTold{key_, fmt::format("move {} is not begun: {}; the layout {} stays. It was: {}",
-                                                     x.order.id.value, why, to_text(layout_), x.why)});
+  tell_of_move(x,
+               {WishAnswer::Fate::refused,
+                {},
+                fmt::format("move {} is not begun: {}; the layout {} stays. It was: {}", x.order.id.value, why,
+                            to_text(layout_), x.why),
+                {},
+                {}},
+               effects);
+}
+
+// To be recorded, and told to whoever asked for the move.
+void CoordinatorMachine::tell_of_move(const MoveProposal& x, WishAnswer answer, Effects& effects) const {
+  effects.emplace_back(coordinator_effect::MoveTold{key_, answer.text});
+  answer.wish = x.wish;
+  if (x.wish != WishId{}) effects.emplace_back(coordinator_effect::Answer{std::move(answer)});
 }
 
 void CoordinatorMachine::on(const MoveProposal& x, Instant now, Effects& effects) {
@@ -70,8 +82,13 @@ void CoordinatorMachine::tell_move(const MoveEvent& event, Effects& effects) {
 void CoordinatorMachine::give_up_move(const move_effect::GiveUp& e, Effects& effects) {
   move_until_.reset();
   holds_ = false;
-  effects.emplace_back(coordinator_effect::MoveTold{
-      key_, fmt::format("move {} is given up: {}; the layout {} stays", e.move.value, e.why, to_text(layout_))});
+  tell_of_move(*moving_,
+               {WishAnswer::Fate::given_up,
+                {},
+                fmt::format("move {} is given up: {}; the layout {} stays", e.move.value, e.why, to_text(layout_)),
+                {},
+                {}},
+               effects);
 }
 
 // Decided with the iteration before, in the same message: whoever acts on the one acts on the other.
@@ -84,10 +101,15 @@ void CoordinatorMachine::flip(Effects& effects) {
   proposal_.reset();  // it was made for the layout before
   move_until_.reset();
   holds_ = false;
-  effects.emplace_back(coordinator_effect::MoveTold{
-      key_,
-      fmt::format("move {} is made: layout {} from iteration {} on, the digests are the same: {}",
-                  moving_->order.id.value, to_text(layout_), key_.iteration.value, to_text(moving_->order.transfers))});
+  tell_of_move(
+      *moving_,
+      {WishAnswer::Fate::done,
+       {},
+       fmt::format("move {} is made: layout {} from iteration {} on, the digests are the same: {}",
+                   moving_->order.id.value, to_text(layout_), key_.iteration.value, to_text(moving_->order.transfers)),
+       key_.iteration,
+       layout_},
+      effects);
   effects.emplace_back(coordinator_effect::InForce{laid_out_});
 }
 

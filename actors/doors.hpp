@@ -13,7 +13,7 @@ struct NewStage;
 struct NewTwin;
 using CoordinatorActor =
     Door<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound, PlanProposal, MoveProposal,
-         MoveVote, Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
+         MoveVote, KeepCheckpoint, Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
 struct MigratorWiring;
 using MigratorActor = Door<MigratorWiring, Move, IterationOpened, OperatorDone>;
 struct PlannerWiring;
@@ -37,8 +37,8 @@ using MonitorActor = Door<MonitorWiring, Timings, LinkTimings, IterationOpened, 
 using RecorderActor = Door<Event, Events, CloseLog>;
 struct NodeWiring;
 struct TakeOver;
-using NodeActor = Door<NodeWiring, IterationReport, JobEnded, Profile, LogClosed, Replace, NodeFailed, NodesGone,
-                       Rehomed, Led, Minutes, AskAccount, TakeOver, KillOrder>;
+using NodeActor = Door<NodeWiring, IterationReport, WishAnswer, JobEnded, Profile, LogClosed, Replace, NodeFailed,
+                       NodesGone, Rehomed, Led, Minutes, AskAccount, TakeOver, KillOrder>;
 
 struct NewStage {  ///< node -> everyone who talks to the stage of that place: it is another one now
   Place place;
@@ -84,6 +84,7 @@ struct PlannerWiring {
 };
 struct MigratorWiring {
   CoordinatorActor coordinator;
+  NodeActor node;
 };
 struct LinkWiring {
   StageActor stage;  ///< whose end this is

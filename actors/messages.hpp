@@ -291,6 +291,20 @@ struct CheckpointOutcome {  ///< checkpointer -> coordinator
   std::string error;  ///< empty: it stands
 };
 
+// -- wishes from outside, and their answers (Life of a request)
+using WishId = Id<struct WishTag>;  ///< of one run, counted from 1; 0: nobody waits for an answer
+/// migrator, coordinator -> node: what became of a wish.
+struct WishAnswer {
+  enum class Fate : std::uint8_t { done, refused, given_up } fate = Fate::done;
+  WishId wish;
+  std::string text;     ///< what was done, or why it was not, with numbers
+  Iteration iteration;  ///< of layers: the first one under the new layout; of a checkpoint: the last one in it
+  Layout layout;        ///< of layers: in force from now on
+};
+struct KeepCheckpoint {  ///< main -> coordinator: the state after the iteration that runs is to be kept
+  WishId wish;
+};
+
 // -- layers on their way (Life of a move)
 /// From outside -> migrator: these layers to that stage, or this layout, once an iteration has opened.
 struct Move {
@@ -299,6 +313,7 @@ struct Move {
   StageId to;
   Layout layout;  ///< empty: as the layers say
   std::string why;
+  WishId wish;
 };
 /// migrator -> coordinator: checked, and planned for.
 struct MoveProposal {
@@ -306,6 +321,7 @@ struct MoveProposal {
   Layout from;                          ///< what it was made for
   std::shared_ptr<const JobPlan> plan;  ///< with the new layout
   std::string why;                      ///< with the numbers
+  WishId wish;
 };
 /// coordinator -> the twin of the stage that has the layers: give your copy of them to the twin of the stage that is to
 /// have them, between steps, and every gradient from the one of this key on.
@@ -393,9 +409,11 @@ struct IterationReport {
   double learning_rate = 0;
   std::uint64_t tokens = 0;
   bool skipped = false;
-  Duration time{};  ///< from Open to commit, in due times
-  Duration wall{};  ///< the same by the clock, timers' lateness included
-  Instant at{};     ///< of the commit, by the world's clock
+  Duration time{};          ///< from Open to commit, in due times
+  Duration wall{};          ///< the same by the clock, timers' lateness included
+  Instant at{};             ///< of the commit, by the world's clock
+  Layout layout;            ///< of the next iteration
+  std::uint64_t moves = 0;  ///< of layers, so far
 };
 
 /// coordinator -> its gate -> every other gate, ahead of the Open of the same key: what another coordinator has to know

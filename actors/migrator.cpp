@@ -110,12 +110,10 @@ struct MigratorState {
     return wish.layout;
   }
   void refuse(const Move& wish, const std::string& why) {
-    tell(self, recorder,
-         Event{.kind = EventKind::migrated,
-               .at = job->world.now(),
-               .key = news->key,
-               .text = fmt::format("refused: {}; the layout {} stays. Asked for: {}", why, to_text(news->layout),
-                                   text_of(wish))});
+    const std::string text =
+        fmt::format("refused: {}; the layout {} stays. Asked for: {}", why, to_text(news->layout), text_of(wish));
+    tell(self, recorder, Event{.kind = EventKind::migrated, .at = job->world.now(), .key = news->key, .text = text});
+    if (wish.wish != WishId{}) tell(self, wiring.node, WishAnswer{WishAnswer::Fate::refused, wish.wish, text, {}, {}});
   }
   static std::string text_of(const Move& wish) {
     const std::string what = wish.layout.empty() ? fmt::format("{} to stage {}", to_text(wish.layers), wish.to.value)
@@ -147,6 +145,7 @@ struct MigratorState {
                       job->topology.pipeline.replicas};
     proposal.from = present->from;
     proposal.plan = present->planned->plan;
+    proposal.wish = present->wish.wish;
     proposal.why = fmt::format("asked for: {}; {}", text_of(present->wish), numbers_of(*plan, *proposal.plan));
     if (proposal.order.transfers.empty()) {
       refuse(present->wish, "no layer would change its stage");

@@ -2,8 +2,8 @@
 //
 // Who knocks: anyone from outside (Move: a scenario, a person), the coordinator (an iteration has opened, under this
 // layout), its own device (a plan is made). What it answers: proposals to the coordinator, one at a time; a refusal, to
-// the log, with its numbers. What it owns: the wishes, and a device of low priority that plans. What it never does:
-// hold up an iteration, decide that a move is made (the coordinator does, with MigrationMachine).
+// the log and to the node, with its numbers. What it owns: the wishes, and a device of low priority that plans. What it
+// never does: hold up an iteration, decide that a move is made (the coordinator does, with MigrationMachine).
 #pragma once
 
 #include "actors/doors.hpp"

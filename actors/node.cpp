@@ -13,6 +13,22 @@ void Outbox::put(const IterationReport& report) {
   }
   news_();
 }
+void Outbox::put(const WishAnswer& answer) {
+  {
+    std::lock_guard guard(mutex_);
+    answers_.push_back(answer);
+  }
+  news_();
+}
+void Outbox::put(const Replace& lost, const std::map<Member, std::uint32_t>& homes) {
+  std::lock_guard guard(mutex_);
+  for (const Member& who : lost.who) ++losses_.replaced[who];
+  losses_.homes = homes;
+}
+void Outbox::put(const NodeGone& gone) {
+  std::lock_guard guard(mutex_);
+  losses_.nodes.emplace(gone.node, gone.why);
+}
 void Outbox::put(Ended ended) {
   {
     std::lock_guard guard(mutex_);
@@ -23,6 +39,14 @@ void Outbox::put(Ended ended) {
 std::vector<IterationReport> Outbox::take_reports() {
   std::lock_guard guard(mutex_);
   return std::exchange(reports_, {});
+}
+std::vector<WishAnswer> Outbox::take_answers() {
+  std::lock_guard guard(mutex_);
+  return std::exchange(answers_, {});
+}
+Outbox::Losses Outbox::losses() const {
+  std::lock_guard guard(mutex_);
+  return losses_;
 }
 std::optional<Outbox::Ended> Outbox::take_end() {
   std::lock_guard guard(mutex_);
@@ -53,6 +77,7 @@ struct NodeState {
     self->monitor(w.actor);
   }
   void on(const IterationReport& x) { outbox->put(x); }
+  void on(const WishAnswer& x) { outbox->put(x); }
   void on(const JobEnded& x) {
     if (ending) return;
     ending = Outbox::Ended{x, {}, {}};
@@ -71,6 +96,7 @@ struct NodeState {
   }
   void on(const Replace& x) {
     if (ending) return;
+    outbox->put(x, cast->moved());
     Replaced here;
     for (const Member& who : x.who) {
       if (auto gone = missing.extract(who)) rebuilt.insert(std::move(gone));
@@ -88,7 +114,10 @@ struct NodeState {
   void on(const NodesGone& x) {
     if (ending) return;
     std::map<std::uint32_t, std::string> why;
-    for (const NodeGone& gone : x.gone) why[gone.node] = gone.why;
+    for (const NodeGone& gone : x.gone) {
+      why[gone.node] = gone.why;
+      outbox->put(gone);
+    }
     for (const auto& [who, node] : cast->keep(x.left))
       tell(self, cast->coordinator(), Lost{who, fmt::format("node '{}': {}", cast->name_of(node), why[node])});
   }

@@ -22,16 +22,30 @@ class Outbox {
     std::vector<StageProfile> profile;
     LogClosed log;
   };
+  /// Who was lost so far, and where others were built in their places.
+  struct Losses {
+    std::map<Member, std::uint32_t> replaced;    ///< how often
+    std::map<Member, std::uint32_t> homes;       ///< who has left the node where it began, and for which
+    std::map<std::uint32_t, std::string> nodes;  ///< that are gone: why
+  };
   void put(const IterationReport& report);
+  void put(const WishAnswer& answer);
+  void put(const Replace& lost, const std::map<Member, std::uint32_t>& homes);
+  void put(const NodeGone& gone);
   void put(Ended ended);
   /// All reports since the last call.
   std::vector<IterationReport> take_reports();
+  /// All answers since the last call.
+  std::vector<WishAnswer> take_answers();
+  Losses losses() const;
   std::optional<Ended> take_end();
 
  private:
   std::function<void()> news_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<IterationReport> reports_;
+  std::vector<WishAnswer> answers_;
+  Losses losses_;
   std::optional<Ended> end_;
 };
 

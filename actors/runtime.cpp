@@ -4,6 +4,7 @@
 #include "actors/cluster/cluster.hpp"
 #include "actors/company.hpp"
 #include "actors/run_result.hpp"
+#include "actors/running_job.hpp"
 #include "actors/take_over.hpp"
 #include "model/checkpoint/set_aside.hpp"
 #include "model/memory_check.hpp"
@@ -113,6 +114,7 @@ namespace {
 // Of nodes that are apart in this process: one may have to lead from now on. What its outbox has heard so far, is
 // known.
 void look_for_leader(Company& company, const RunOptions& options, JobRef& job, RunResult& result) {
+  bool leads = false;
   for (std::size_t n = 0; n < company.news.size(); ++n) {
     const GateNews::Board board = company.news[n]->read();
     if (!board.succession) continue;
@@ -122,10 +124,12 @@ void look_for_leader(Company& company, const RunOptions& options, JobRef& job, R
     job = take_over(*job, *board.succession, company.nodes[n],
                     {own(options.log_path), own(options.trace_path), options.checkpoint_folder});
     company.leader = n;
+    leads = true;
     for (const IterationReport& report : company.outbox().take_reports())
       if (result.iterations.empty() || report.iteration > result.iterations.back().iteration)
         add_report(result.iterations, report);
   }
+  return leads;
 }
 
 }  // namespace
@@ -145,7 +149,8 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   if (options.started) options.started(company.nodes);
 
   std::optional<Outbox::Ended> end;
-  bool stopping = false, given_up = false, alive = false;
+  bool given_up = false, alive = false;
+  std::optional<RunningJob> running(std::in_place, *job, company.cast(), company.outbox());
   const auto clean_up = [&] {
     if (FaultBoard* faults = world.faults()) faults->close();
     if (options.cluster) options.cluster->finish({result.ending, result.reason});
@@ -155,15 +160,13 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   };
   try {
     alive = world.drive([&] {
-      look_for_leader(company, options, job, result);
+      if (look_for_leader(company, options, job, result)) running.emplace(*job, company.cast(), company.outbox());
       for (const IterationReport& report : company.outbox().take_reports()) {
         add_report(result.iterations, report);
+        running->note(report);
         if (options.on_iteration) options.on_iteration(report);
       }
-      if (!stopping && options.stop_asked && options.stop_asked()) {
-        stopping = true;
-        tell_from_outside(company.cast().coordinator(), Stop{});
-      }
+      if (!running->stopping() && options.stop_asked && options.stop_asked()) running->stop();
       if (!given_up && options.deadline && world.now() - begin >= *options.deadline) {
         given_up = true;
         tell_from_outside(company.cast().coordinator(),
@@ -171,6 +174,8 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
       }
       if (options.cluster) say_lost(*options.cluster, options);
       if (!end) end = company.outbox().take_end();
+      if (end) running->note_end(end->job);
+      if (options.attend) options.attend(*running);
       return end.has_value();
     });
   } catch (...) {  // of the callbacks: nobody is left behind

@@ -16,6 +16,7 @@
 namespace stagecraft {
 
 class Cluster;
+class RunningJob;
 struct NodeHandles;
 
 struct RunOptions {
@@ -28,6 +29,9 @@ struct RunOptions {
   std::vector<PassedOver> passed_over;                       ///< newer ones that were not sound, for the log
   std::function<void(const IterationReport&)> on_iteration;  ///< called on the driving thread
   std::function<bool()> stop_asked;                          ///< asked often; true: finish the iteration and end
+  /// Called often while the job runs, on the driving thread, and once more when it has ended: for whoever attends to
+  /// people who ask of it. News of theirs call for World::news().
+  std::function<void(RunningJob&)> attend;
   std::optional<Duration> deadline;  ///< of the world's clock; a run that takes longer says who waits for whom
   /// Called once everyone is there, on the driving thread: for whoever injects faults. Nobody keeps the handles.
   std::function<void(const std::vector<NodeHandles>&)> started;

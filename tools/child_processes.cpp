@@ -1,5 +1,6 @@
 #include "tools/child_processes.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -36,14 +38,15 @@ ChildProcesses::~ChildProcesses() {
   wait(2);
 }
 
-void ChildProcesses::start(const std::string& name, const std::vector<std::string>& arguments) {
+void ChildProcesses::start(const std::string& name, const std::vector<std::string>& arguments, const std::string& log) {
   std::vector<std::string> texts{"stagecraft"};
   texts.insert(texts.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv, environment;
   for (std::string& text : texts) argv.push_back(text.data());
   argv.push_back(nullptr);
   std::string parent = fmt::format("{}={}", parent_variable, getpid());
-  for (char** variable = environ; *variable; ++variable) environment.push_back(*variable);
+  for (char** variable = environ; *variable; ++variable)  // this one may be a child itself
+    if (!std::string_view(*variable).starts_with(std::string(parent_variable) + "=")) environment.push_back(*variable);
   environment.push_back(parent.data());
   environment.push_back(nullptr);
 
@@ -52,6 +55,8 @@ void ChildProcesses::start(const std::string& name, const std::vector<std::strin
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
+  if (!log.empty())
+    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
   posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
   pid_t pid = 0;
   const int error = posix_spawn(&pid, "/proc/self/exe", &files, &attributes, argv.data(), environment.data());

@@ -19,9 +19,9 @@ class ChildProcesses {
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
 
-  /// This program with these arguments, in a process group of its own, so that Ctrl-C reaches this process alone. Its
-  /// standard output goes to standard error. Throws std::system_error.
-  void start(const std::string& name, const std::vector<std::string>& arguments);
+  /// This program with these arguments, in a process group of its own, so that Ctrl-C reaches this process alone. What
+  /// it says goes to standard error, or to the file `log`. Throws std::system_error.
+  void start(const std::string& name, const std::vector<std::string>& arguments, const std::string& log = {});
   /// Who has ended so far, and how, if that was not well.
   std::optional<std::string> failed();
   /// Waits until all have ended, or `seconds` are over.

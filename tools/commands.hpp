@@ -94,6 +94,21 @@ struct ScenarioOptions {
   bool json = false;
 };
 
+/// A line to a running job (verbs.hpp).
+struct TalkOptions {
+  std::vector<std::string> words;  ///< the verb's name first
+  std::string socket;              ///< empty: that of the newest run here
+  bool json = false;
+};
+
+/// `file.file`: a topology whose job is to be started; empty: attach to one that runs.
+struct ShellOptions {
+  FileOptions file;
+  bool fresh = false, resume = false, processes = false;  ///< of the job that is started
+  std::string socket;                                     ///< empty: that of the newest run here
+  std::string script;                                     ///< empty: standard input
+};
+
 int check_command(const FileOptions& options);
 int run_command(const RunCommandOptions& options);
 int node_command(const NodeOptions& options);
@@ -102,6 +117,8 @@ int plan_command(const PlanOptions& options);
 int scenario_check_command(const ScenarioOptions& options);
 int scenario_run_command(const ScenarioOptions& options);
 int scenario_swarm_command(const ScenarioOptions& options);
+int talk_command(const TalkOptions& options);
+int shell_command(const ShellOptions& options);
 int explain_command(const std::string& code);
 int certificate_command(const CertificateOptions& options);
 int checkpoint_ls_command(const CheckpointOptions& options);

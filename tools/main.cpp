@@ -13,6 +13,7 @@
 #include "planning/units.hpp"
 #include "tools/commands.hpp"
 #include "tools/output.hpp"
+#include "tools/verbs.hpp"
 
 namespace stagecraft::tools {
 
@@ -201,6 +202,53 @@ void add_scenario_verbs(CLI::App& app, ScenarioOptions& options, int& code) {
       ->expected(1);
 }
 
+// The verbs that talk to a running job: their names and words stand in one table. What they fill in outlives the
+// parsing.
+void add_talk_verbs(CLI::App& app, TalkOptions& options, int& code) {
+  for (const Verb& verb : verbs()) {
+    if (verb.kind == Verb::Kind::shell) continue;
+    const std::string name(verb.name);
+    const std::size_t space = name.find(' ');
+    CLI::App* above = space == std::string::npos ? &app : app.get_subcommand(name.substr(0, space));
+    CLI::App* sub =
+        above->add_subcommand(name.substr(space == std::string::npos ? 0 : space + 1), std::string(verb.what));
+    if (!verb.words.empty()) sub->add_option("WORDS", options.words, std::string(verb.words));
+    sub->add_option("--socket", options.socket,
+                    "the job's control socket, or the folder of its run (default: the newest run here)");
+    sub->add_flag("--json", options.json, "one object on one line");
+    sub->footer("For example: stagecraft " + std::string(verb.example));
+    sub->callback([&options, &code, name, space] {
+      std::vector<std::string> words{name.substr(0, space)};
+      if (space != std::string::npos) words.push_back(name.substr(space + 1));
+      words.insert(words.end(), options.words.begin(), options.words.end());
+      options.words = std::move(words);
+      code = talk_command(options);
+    });
+  }
+}
+
+// What it fills in outlives the parsing.
+void add_shell_verb(CLI::App& app, ShellOptions& options, int& code) {
+  CLI::App* shell = app.add_subcommand("shell", "talk to a running job, line by line: by hand, or from a script");
+  add_file_options(*shell, options.file);
+  CLI::Option* file = shell->get_option("FILE");
+  file->required(false)->description("a topology: start its job, and end it with the shell (default: attach to one)");
+  for (const auto& [name, wanted, text] :
+       {std::tuple("--fresh", &options.fresh, "start the job anew; checkpoints of it are moved aside"),
+        std::tuple("--resume", &options.resume, "the job continues its newest sound checkpoint"),
+        std::tuple("--processes", &options.processes, "each node of the file in a process of its own")})
+    shell->add_flag(name, *wanted, text)->needs(file);
+  shell->get_option("--fresh")->excludes(shell->get_option("--resume"));
+  shell
+      ->add_option("--socket", options.socket,
+                   "the job's control socket, or the folder of its run (default: the newest run here)")
+      ->excludes(file);
+  shell->add_option("--script", options.script, "lines from this file; the first one that fails ends it");
+  shell->add_flag("--json", options.file.json, "answers as one object on one line");
+  shell->footer("For example: stagecraft shell --script moves.txt");
+  shell->callback([&options, &code] { code = shell_command(options); });
+}
+
 int command(int argc, char** argv) {
   CLI::App app{"trains transformers with pipeline parallelism as a system of actors", "stagecraft"};
   app.require_subcommand(1);
@@ -263,6 +311,12 @@ int command(int argc, char** argv) {
 
   CheckpointOptions checkpoint;
   add_checkpoint_verbs(app, checkpoint, code);
+
+  TalkOptions talk;
+  add_talk_verbs(app, talk, code);
+
+  ShellOptions shell;
+  add_shell_verb(app, shell, code);
 
   ScenarioOptions scenario;
   add_scenario_verbs(app, scenario, code);

@@ -8,6 +8,7 @@
 #include "actors/runtime.hpp"
 #include "tools/child_processes.hpp"
 #include "tools/commands.hpp"
+#include "tools/control_desk.hpp"
 #include "tools/folder_lock.hpp"
 #include "tools/node.hpp"
 #include "tools/open_topology.hpp"
@@ -77,6 +78,12 @@ int run_here(World& world, const Topology& topology, const RunCommandOptions& op
     complain("\nstopping: the iteration is finished and a checkpoint written; once more leaves at once\n");
     return true;
   };
+  ControlDesk desk(*folder + "/control.sock", [&](const std::string& text) {
+    if (options.file.json) return complain("{}\n", text);
+    say("{}\n", text);
+    std::fflush(stdout);
+  });
+  run.attend = [&](RunningJob& job) { desk.attend(job); };
   RunResult result;
   try {
     if (children) start_others(topology, options, *cluster, *children);
@@ -109,6 +116,7 @@ int lead_command(const Topology& topology, const RunCommandOptions& options) {
 }
 
 int run_command(const RunCommandOptions& options) {
+  end_with_parent();
   const auto topology = open_topology(options.file);
   if (!topology) return bad_input;
   if (options.processes && topology->nodes.size() > 1) return lead_command(*topology, options);

@@ -1,0 +1,175 @@
+// Wishes from outside: each is answered once, with what was done or why it was not.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "actors/running_job.hpp"
+#include "actors/save_wishes.hpp"
+#include "fixture.hpp"
+
+namespace stagecraft::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Fate = WishAnswer::Fate;
+
+Move layers_to(std::uint32_t begin, std::uint32_t end, std::uint32_t stage) {
+  Move move;
+  move.layers = {begin, end};
+  move.to = {stage};
+  return move;
+}
+
+struct Asked {
+  RunResult result;
+  std::map<std::uint32_t, std::vector<WishAnswer>> answers;  // by wish
+  std::optional<Ending> end;
+};
+
+// `wish` is called once after each iteration.
+Asked run_asked(const Topology& topology, const std::function<void(RunningJob&, std::uint32_t iteration)>& wish,
+                VirtualRun run = {}) {
+  Asked asked;
+  std::uint32_t seen = 0;
+  run.options.attend = [&](RunningJob& job) {
+    for (const WishAnswer& a : job.take_answers()) asked.answers[a.wish.value].push_back(a);
+    if (job.end()) asked.end = job.end()->ending;
+    if (!job.newest() || job.newest()->iteration.value == seen) return;
+    seen = job.newest()->iteration.value;
+    wish(job, seen);
+  };
+  asked.result = run_virtual(topology, run);
+  return asked;
+}
+
+Topology moving(std::vector<std::string> more = {}) {
+  std::vector<std::string> all = {"pipeline.stages=3",        "pipeline.layout=[2, 2, 1]", "job.iterations=12",
+                                  "training.micro_batches=4", "recovery.twins=true",       "recovery.attempts=4",
+                                  "training.logical_shards=2"};
+  all.insert(all.end(), more.begin(), more.end());
+  return load(tiny_file(), all);
+}
+
+TEST(Wishes, a_move_is_answered_when_it_is_made_and_costs_no_bit) {
+  const Topology topology = moving();
+  const std::string plain = bits(run_virtual(topology));
+  Layout seen;
+  const Asked asked = run_asked(topology, [&](RunningJob& job, std::uint32_t iteration) {
+    if (iteration == 2) job.move(layers_to(1, 2, 1));
+    if (iteration == 10) seen = job.layout();
+  });
+  ASSERT_TRUE(sound(asked.result)) << asked.result.reason;
+  ASSERT_EQ(asked.answers.size(), 1U);
+  ASSERT_EQ(asked.answers.at(1).size(), 1U);
+  const WishAnswer& answer = asked.answers.at(1).front();
+  EXPECT_EQ(answer.fate, Fate::done) << answer.text;
+  EXPECT_EQ(answer.layout, (Layout{1, 3, 1}));
+  EXPECT_NE(answer.text.find(fmt::format("from iteration {} on", answer.iteration.value)), std::string::npos)
+      << answer.text;
+  EXPECT_EQ(seen, answer.layout);
+  EXPECT_EQ(bits(asked.result), plain);
+  EXPECT_EQ(asked.end, Ending::done) << "whoever attends hears of the end";
+}
+
+TEST(Wishes, every_wish_has_just_one_answer_whatever_it_is_and_whoever_dies) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    VirtualRun run;
+    run.seed = seed;
+    run.lateness = 2ms;
+    std::uint32_t wishes = 0;
+    const Asked asked = run_asked(
+        moving({"job.iterations=60"}),
+        [&](RunningJob& job, std::uint32_t iteration) {
+          if (iteration > 6) return;
+          const std::uint32_t kind = keyed(5, seed, iteration) % 4;
+          if (kind == 0) wishes = job.move(layers_to(1, 2, 1)).value;
+          if (kind == 1) wishes = job.move(layers_to(0, 5, 2)).value;  // never
+          if (kind == 2) wishes = job.keep_checkpoint().value;         // there is no folder
+          Move whole;
+          whole.layout = keyed(6, seed, iteration) % 2 ? Layout{1, 2, 2} : Layout{2, 2, 1};
+          wishes = job.move(whole).value;
+        },
+        run);
+    ASSERT_TRUE(sound(asked.result)) << asked.result.reason;
+    ASSERT_EQ(asked.answers.size(), wishes) << "seed " << seed;
+    for (const auto& [wish, answers] : asked.answers) {
+      EXPECT_EQ(answers.size(), 1U) << "seed " << seed << ", wish " << wish;
+      EXPECT_FALSE(answers.front().text.empty());
+    }
+  }
+}
+
+TEST(Wishes, a_move_that_a_loss_or_the_end_prevents_is_given_up) {
+  const Asked asked = run_asked(moving(), [&](RunningJob& job, std::uint32_t iteration) {
+    if (iteration != 2) return;
+    job.move(layers_to(1, 2, 1));
+    job.stop();
+  });
+  EXPECT_EQ(asked.end, Ending::stopped);
+  for (const auto& [wish, answers] : asked.answers) {
+    EXPECT_EQ(answers.front().fate, Fate::given_up) << answers.front().text;
+    EXPECT_NE(answers.front().text.find("the job ends"), std::string::npos) << answers.front().text;
+  }
+}
+
+TEST(Wishes, what_does_not_fit_is_refused_with_its_numbers) {
+  const Asked asked = run_asked(moving({"nodes.0.devices.0.memory=200KiB"}), [&](RunningJob& job, std::uint32_t n) {
+    Move all;
+    all.layout = {0, 0, 5};
+    if (n == 1) job.move(all);
+  });
+  ASSERT_EQ(asked.answers.size(), 1U);
+  EXPECT_EQ(asked.answers.at(1).front().fate, Fate::refused);
+  EXPECT_NE(asked.answers.at(1).front().text.find("its device has 200 KiB"), std::string::npos)
+      << asked.answers.at(1).front().text;
+}
+
+TEST(Wishes, a_checkpoint_is_answered_when_it_stands) {
+  VirtualRun run;
+  run.disk = text_disk();
+  run.options.checkpoint_folder = "/checkpoints/tiny";
+  bool stood = false;
+  const Asked asked = run_asked(
+      moving(),
+      [&](RunningJob& job, std::uint32_t iteration) {
+        if (iteration == 3) job.keep_checkpoint();
+        if (iteration == 3) job.keep_checkpoint();
+        if (iteration == 11) stood = run.disk->list("/checkpoints/tiny").value().size() == 1;
+      },
+      run);
+  ASSERT_TRUE(sound(asked.result)) << asked.result.reason;
+  ASSERT_EQ(asked.answers.size(), 2U);
+  for (const auto& [wish, answers] : asked.answers) {
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(answers.front().fate, Fate::done) << answers.front().text;
+    EXPECT_EQ(answers.front().iteration, asked.answers.at(1).front().iteration) << "one for both";
+    EXPECT_GE(answers.front().iteration, Iteration{3});
+  }
+  EXPECT_TRUE(stood);
+  EXPECT_EQ(asked.result.saved_iteration, asked.answers.at(1).front().iteration.value);
+}
+
+TEST(Wishes, for_a_checkpoint_last_until_one_stands) {
+  SaveWishes wishes;
+  std::map<Key, Instant> saving;
+  EXPECT_FALSE(wishes.lacking(saving));
+  wishes.add({1});
+  EXPECT_TRUE(wishes.lacking(saving));
+  wishes.begun({5});
+  saving[{{1}, {5}}] = 0s;
+  EXPECT_FALSE(wishes.lacking(saving));
+  EXPECT_TRUE(wishes.over({{{1}, {4}}, 3, ""}).empty()) << "that one was for somebody else";
+  saving.clear();
+  EXPECT_TRUE(wishes.lacking(saving)) << "it was dropped, and is wanted again";
+  wishes.begun({7});
+  wishes.add({2});
+  const auto answers = wishes.over({{{2}, {7}}, 6, "the disk is full"});
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(answers[0].wish, WishId{1});
+  EXPECT_EQ(answers[0].fate, Fate::given_up);
+  EXPECT_EQ(answers[0].text, "the checkpoint after iteration 6 does not stand: the disk is full");
+  EXPECT_TRUE(wishes.lacking(saving));
+}
+
+}  // namespace
+}  // namespace stagecraft::test

@@ -1,0 +1,180 @@
+// The verbs that look at a running job: status, list, get, watch.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "config/diagnostics.hpp"
+#include "tools/job_view.hpp"
+#include "tools/table.hpp"
+#include "tools/verb_parts.hpp"
+
+namespace stagecraft::tools {
+
+namespace {
+
+struct Kind {
+  std::string_view name, one;
+  Json (*rows)(const RunningJob&);
+};
+constexpr std::array<Kind, 4> kinds{{{"stages", "stage", stages_of},
+                                     {"nodes", "node", nodes_of},
+                                     {"links", "link", links_of},
+                                     {"devices", "device", devices_of}}};
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds) names.emplace_back(kind.name);
+  return names;
+}
+
+std::string cell(const Json& value) {
+  if (value.is_null()) return "?";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// Rows of the same keys as a table with these as its head.
+std::string table_text(const Json& rows) {
+  if (!rows.is_array() || rows.empty()) return "  none\n";
+  std::vector<std::string> head;
+  for (const auto& [key, value] : rows.front().items()) {
+    std::string title = key;
+    std::replace(title.begin(), title.end(), '_', ' ');
+    head.push_back(title);
+  }
+  Table table(head);
+  for (const Json& row : rows) {
+    std::vector<std::string> cells;
+    for (const auto& [key, value] : row.items()) cells.push_back(cell(value));
+    cells.resize(head.size());
+    table.add(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string first_line(const Json& j) {
+  std::string out = fmt::format("job {}: iteration {} of {}", j.value("job", ""), j.value("iteration", 0U),
+                                j.value("iterations", 0U));
+  if (j["iteration_ms"].is_null()) {
+    out += ", none of this run is done yet";
+  } else {
+    const double ms = j["iteration_ms"].get<double>();
+    if (j["loss"].is_number()) out += fmt::format(", loss {:.4f}", j["loss"].get<double>());
+    out += fmt::format(", {:.1f} ms", ms);
+    if (j["loss"].is_number() && ms > 0) out += fmt::format(", {:.0f} tokens/s", 1e3 * j.value("tokens", 0.0) / ms);
+  }
+  return out + (j.value("stopping", false) ? ", stopping\n" : "\n");
+}
+
+std::string losses_text(const Json& losses) {
+  std::vector<std::string> texts;
+  for (const Json& x : losses) texts.push_back(fmt::format("{} ({})", x.value("who", ""), x.value("times", 0U)));
+  return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+Answer senseless(std::string why) { return {Outcome::bad_request, std::move(why)}; }
+
+}  // namespace
+
+std::string name_of_row(std::string_view one, const Json& row) {
+  std::string title = row.front().get<std::string>();
+  return title.find('/') == std::string::npos ? fmt::format("{}/{}", one, title) : title;
+}
+
+Served serve_status(const Json& arguments, RunningJob& job, pid_t) {
+  if (const auto wrong = check_arguments(arguments, {})) return senseless(wrong->why);
+  Json data = status_of(job);
+  std::string text = first_line(data);
+  text.pop_back();
+  return Answer{Outcome::done, std::move(text), std::move(data)};
+}
+
+std::string show_status(const Answer& answer) {
+  const Json& j = answer.data;
+  return answer.text + "\n" +
+         fmt::format("  layout {}, {} moves made, lost so far: {}\n\n",
+                     j.value("layout", Layout{}).empty() ? std::string("?") : to_text(j["layout"].get<Layout>()),
+                     j.value("moves", 0U), losses_text(j.value("losses", Json::array()))) +
+         table_text(j.value("stages", Json::array())) + "\n" + table_text(j.value("nodes", Json::array()));
+}
+
+std::variant<Json, Senseless> read_list(const Words& words) {
+  const std::string expected = "expected one of " + joined(kind_names());
+  if (words.empty()) return Senseless{expected};
+  if (words.size() > 1) return Senseless{fmt::format("{}, got {} more words", expected, words.size() - 1)};
+  return Json{{"kind", words.front()}};
+}
+
+Served serve_list(const Json& arguments, RunningJob& job, pid_t) {
+  constexpr std::array<std::string_view, 1> known{"kind"};
+  if (const auto wrong = check_arguments(arguments, known)) return senseless(wrong->why);
+  const auto name = arguments.contains("kind") && arguments["kind"].is_string() ? arguments["kind"].get<std::string>()
+                                                                                : std::string();
+  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.name == name; });
+  if (kind == kinds.end()) {
+    const auto names = kind_names();
+    return senseless(
+        fmt::format("expected one of {}, got {}{}", joined(names), quoted(name), did_you_mean(name, names)));
+  }
+  Json rows = kind->rows(job);
+  return Answer{Outcome::done, fmt::format("{} {}", rows.size(), name), Json{{name, std::move(rows)}}};
+}
+
+std::string show_list(const Answer& answer) {
+  return answer.data.empty() ? answer.text + "\n" : table_text(answer.data.front());
+}
+
+std::variant<Json, Senseless> read_get(const Words& words) {
+  if (words.size() != 1 || words.front().find('/') == std::string::npos)
+    return Senseless{"expected one thing, such as stage/2 or node/n0; `list` says which there are"};
+  return Json{{"name", words.front()}};
+}
+
+// By what stands in the first column of its list: "stage/2"; of a node or a device, behind the slash.
+Served serve_get(const Json& arguments, RunningJob& job, pid_t) {
+  constexpr std::array<std::string_view, 1> known{"name"};
+  if (const auto wrong = check_arguments(arguments, known)) return senseless(wrong->why);
+  const auto name = arguments.contains("name") && arguments["name"].is_string() ? arguments["name"].get<std::string>()
+                                                                                : std::string();
+  const std::size_t slash = name.find('/');
+  const auto kind =
+      std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.one == name.substr(0, slash); });
+  if (slash == std::string::npos || kind == kinds.end())
+    return senseless(fmt::format("expected stage/N, node/NAME, link/N-N or device/NAME, got {}", quoted(name)));
+  Json found = Json::array();
+  std::vector<std::string> names;
+  for (Json& row : kind->rows(job)) {
+    std::string title = name_of_row(kind->one, row);
+    if (title == name) found.push_back(row);
+    if (std::find(names.begin(), names.end(), title) == names.end()) names.push_back(title);
+  }
+  if (found.empty()) {
+    constexpr std::size_t most = 12;
+    const std::string hint = did_you_mean(name, names);
+    const bool cut = names.size() > most;
+    if (cut) names.resize(most);
+    return Answer{Outcome::refused, fmt::format("there is no {}; there are {}{}{}", quoted(name), joined(names),
+                                                cut ? ", ..." : "", hint)};
+  }
+  return Answer{Outcome::done, name, Json{{std::string(kind->one), std::move(found)}}};
+}
+
+std::string show_get(const Answer& answer) {
+  std::string out;
+  for (const Json& row : answer.data.empty() ? Json::array() : answer.data.front()) {
+    for (const auto& [key, value] : row.items()) out += fmt::format("  {:<12}{}\n", key, cell(value));
+    out += "\n";
+  }
+  if (!out.empty()) out.pop_back();
+  return out;
+}
+
+std::variant<Json, Senseless> read_watch(const Words& words) {
+  if (words.empty()) return Json::object();
+  const auto times = parse_number(words.front());
+  if (words.size() > 1 || !times || *times == 0)
+    return Senseless{fmt::format("expected how often, such as 10, got {}", quoted(words.front()))};
+  return Json{{"times", *times}};
+}
+
+}  // namespace stagecraft::tools
