@@ -111,9 +111,9 @@ void say_lost(Cluster& cluster, const RunOptions& options) {
 
 namespace {
 
-// Of nodes that are apart in this process: one may have to lead from now on. What its outbox has heard so far, is
+// Of nodes that are apart in this process: true when one has to lead from now on. What its outbox has heard so far, is
 // known.
-void look_for_leader(Company& company, const RunOptions& options, JobRef& job, RunResult& result) {
+bool look_for_leader(Company& company, const RunOptions& options, JobRef& job, RunResult& result) {
   bool leads = false;
   for (std::size_t n = 0; n < company.news.size(); ++n) {
     const GateNews::Board board = company.news[n]->read();

@@ -56,8 +56,11 @@ StragglerWatch::Found StragglerWatch::opened(const IterationOpened& x) {
   opened_ = x.key;
   Found found;
   while (!gathered_.empty() && gathered_.begin()->first.value + 2 <= x.key.iteration.value) {
-    const DetectorEvents events = detector_.step(gathered_.begin()->second.samples);
+    const IterationSamples samples = std::move(gathered_.begin()->second.samples);
     gathered_.erase(gathered_.begin());
+    if (samples.iteration <= looked_at_) continue;  // the job has gone back
+    looked_at_ = samples.iteration;
+    const DetectorEvents events = detector_.step(samples);
     for (const StageFinding& event : events.stages) note(event, found);
     for (const LinkFinding& event : events.links) note(event, found);
   }

@@ -42,6 +42,7 @@ class StragglerWatch {
   StragglerDetector detector_;
   std::map<Iteration, Gathered> gathered_;
   Key opened_;
+  Iteration looked_at_;  // the newest
   Layout layout_;
   struct Slow {
     Duration latency{}, occupancy{};

@@ -64,7 +64,7 @@ TEST(Stragglers, a_slow_link_is_named_with_its_direction_and_delay_and_planned_f
       {});
   ASSERT_EQ(told.stragglers.size(), 2U) << all(told.stragglers);
   EXPECT_TRUE(has(told.stragglers[0], "link 1 forward start")) << text(told.stragglers[0]);
-  EXPECT_TRUE(has(told.stragglers[0], "20 ms more since iteration 25")) << text(told.stragglers[0]);
+  EXPECT_TRUE(has(told.stragglers[0], "latency 20 ms since iteration 25")) << text(told.stragglers[0]);
   EXPECT_LE(told.stragglers[0].at("iteration"), 29);
   EXPECT_TRUE(has(told.stragglers[1], "link 1 forward end")) << text(told.stragglers[1]);
   EXPECT_LE(told.stragglers[1].at("iteration"), 49);
