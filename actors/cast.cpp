@@ -23,8 +23,7 @@ namespace stagecraft {
 template <class Actor>
 Actor Cast::add(Actor actor, std::string name, std::optional<Place> place, std::optional<Member> member) {
   // Those who work for one stage are where it is; the others are on the first node.
-  if (FaultBoard* faults = job_->world.faults())
-    faults->place(actor->id(), place ? job_->topology.seat(*place).node : 0, place);
+  if (FaultBoard* faults = job_->world.faults()) faults->place(actor->id(), place);
   const std::lock_guard guard(mutex_);
   all_.push_back({caf::actor_cast<caf::actor>(actor), std::move(name), member});
   return actor;
@@ -60,7 +59,7 @@ Topology::Seat Cast::next_seat(Place p) {
   if (big_enough != spares_.end()) {
     seat = *big_enough;
     spares_.erase(big_enough);
-    if (FaultBoard* faults = job_->world.faults()) faults->moved(p);
+    if (FaultBoard* faults = job_->world.faults()) faults->moved(p, seat.node);
   } else if (part_ && own.node != part_->index) {
     seat = {part_->index, 0};  // from another node, and shared
   } else {
@@ -114,16 +113,13 @@ LinkActor Cast::new_link(std::uint32_t boundary, ReplicaId replica, LinkSide sid
 }
 
 void Cast::spawn_all() {
-  using Role = ActorName::Role;
   if (part_) {
     tell_from_outside(part_->gate, Served{node_});
     tell_from_outside(part_->gate, Hosted{ActorName::node(part_->index), doorway_of(node_)});
   }
   for (std::uint32_t n = 0; part_ && n < job_->topology.nodes.size(); ++n)
     if (n != part_->index) nodes_[n] = add_or_stand_in<NodeActor>(ActorName::node(n), [this] { return node_; });
-  recorder_ =
-      add_or_stand_in<RecorderActor>(ActorName::of(Role::recorder), [&] { return spawn_recorder(job_, node_); });
-  monitor_ = add_or_stand_in<MonitorActor>(ActorName::of(Role::monitor), [&] { return spawn_monitor(job_, node_); });
+  spawn_listeners();
   for (std::uint32_t r = 0; r < job_->topology.pipeline.replicas; ++r) {
     stages_.emplace_back();
     reducers_.emplace_back();
@@ -140,8 +136,16 @@ void Cast::spawn_all() {
   spawn_leaders();
 }
 
-// Those of whom a job has one, on its first node.
-void Cast::spawn_leaders() {
+void Cast::spawn_listeners() {
+  using Role = ActorName::Role;
+  recorder_ =
+      add_or_stand_in<RecorderActor>(ActorName::of(Role::recorder), [&] { return spawn_recorder(job_, node_); });
+  monitor_ = add_or_stand_in<MonitorActor>(ActorName::of(Role::monitor),
+                                           [&] { return spawn_monitor(job_, node_, recorder_); });
+}
+
+// Those of whom a job has one, on the node that leads it.
+void Cast::spawn_leaders(const std::optional<Minutes>& taken_over) {
   using Role = ActorName::Role;
   std::vector<StageActor> stages;
   std::vector<TwinActor> twins;
@@ -155,23 +159,21 @@ void Cast::spawn_leaders() {
                                                        [&] { return spawn_checkpointer(job_, recorder_); });
   const ActorName coordinator = ActorName::of(Role::coordinator);
   if (job_->plan.replans && is_here(coordinator)) planner_ = add(spawn_planner(job_, recorder_), "the planner");
-  if (is_here(coordinator)) migrator_ = add(spawn_migrator(job_, recorder_), "the migrator");
+  if (is_here(coordinator))
+    migrator_ = add(spawn_migrator(job_, recorder_, taken_over ? taken_over->newest_move : MoveId{}), "the migrator");
   coordinator_ = add_or_stand_in<CoordinatorActor>(coordinator, [&] {
     const auto hands_out = part_ ? std::exchange(start_, nullptr) : nullptr;
-    return spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, migrator_, stages, twins, hands_out});
+    return spawn_coordinator(job_, {node_, recorder_, checkpointer_, planner_, migrator_, stages, twins, hands_out,
+                                    part_ ? part_->gate : GateActor{}, monitor_, taken_over});
   });
   if (checkpointer_ && is_here(coordinator)) tell_from_outside(checkpointer_, CheckpointerWiring{coordinator_, stages});
-  if (job_->world.faults()) injector_ = add(spawn_injector(job_, node_, recorder_), "the injector");
+  if (job_->world.faults() && !taken_over) injector_ = add(spawn_injector(job_, node_, recorder_), "the injector");
 }
 
 void Cast::wire_all() {
   using Role = ActorName::Role;
   const std::shared_ptr<const LoadedCheckpoint> start = std::exchange(start_, nullptr);
-  if (planner_) {
-    tell_from_outside(monitor_, MonitorWiring{planner_});
-    tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
-  }
-  if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_, node_});
+  wire_leaders();
   wire_links();
   for (const Place p : job_->places()) {
     if (is_here(ActorName::at(Role::reducer, p)))
@@ -190,6 +192,26 @@ void Cast::wire_all() {
   }
 }
 
+void Cast::wire_leaders() const {
+  if (planner_) {
+    tell_from_outside(monitor_, MonitorWiring{planner_});
+    tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
+  }
+  if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_, node_});
+}
+
+std::vector<Watched> Cast::take_over(JobRef job, const Succession& from) {
+  const std::size_t before = all().size();
+  job_ = std::move(job);
+  homes_.lead(part_->index);
+  adopt(from.homes);
+  spawn_listeners();
+  spawn_leaders(from.newest);
+  wire_leaders();
+  const std::vector<Watched> everyone = all();
+  return {everyone.begin() + static_cast<std::ptrdiff_t>(before), everyone.end()};
+}
+
 void Cast::wire_links() const {
   for (const auto& [id, ends] : links_)
     for (const LinkSide side : {LinkSide::lower, LinkSide::upper})
@@ -200,7 +222,7 @@ void Cast::wire_link(std::uint32_t boundary, ReplicaId replica, LinkSide side) c
   const auto& ends = links_.at({replica, boundary});
   const auto own = static_cast<std::size_t>(side);
   const StageId stage = job_->stage_of({side == LinkSide::lower ? boundary : boundary + 1});
-  tell_from_outside(ends[own], LinkWiring{stages_[replica.value][stage.value], ends[1 - own]});
+  tell_from_outside(ends[own], LinkWiring{stages_[replica.value][stage.value], ends[1 - own], monitor_});
 }
 
 ReducerWiring Cast::wiring_of_reducer(Place p) const {
@@ -244,10 +266,17 @@ std::optional<NodeActor> Cast::node_of(const Member& who) const {
   return nodes_.at(homes_.of(who));
 }
 
-std::vector<Member> Cast::abandon(std::uint32_t node) {
-  std::vector<Member> lost = homes_.abandon(node);
-  tell_from_outside(part_->gate, Rehomed{homes_.moved()});
+std::vector<std::pair<Member, std::uint32_t>> Cast::keep(const std::vector<std::uint32_t>& left) {
+  auto lost = homes_.keep(left);
+  rehomed_ = {rehomed_.version + 1, homes_.moved()};
+  tell_from_outside(part_->gate, rehomed_);
   return lost;
+}
+
+void Cast::adopt(const Rehomed& x) {
+  if (x.version <= rehomed_.version) return;
+  rehomed_ = x;
+  homes_.adopt(x.homes);
 }
 
 caf::actor Cast::handle_of(const Member& who) const {

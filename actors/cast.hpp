@@ -47,16 +47,23 @@ class Cast {
   /// device that nobody has, as its own may be what failed; where there is none, to its own.
   /// Everyone who was spawned for that: of a stage that comes from another node also those who work for it alone.
   std::vector<Watched> replace(const Member& who);
-  /// A node is gone: finds other homes for who lived there, and tells all nodes. Who they were.
-  std::vector<Member> abandon(std::uint32_t node);
-  void adopt(const Rehomed& x) { homes_.adopt(x.homes); }
+  /// Nodes are gone: finds other homes for who lived there, and tells all nodes. Who they were, and on which node.
+  std::vector<std::pair<Member, std::uint32_t>> keep(const std::vector<std::uint32_t>& left);
+  void adopt(const Rehomed& x);
+  const Rehomed& homes() const { return rehomed_; }
+  /// Another node leads the job from now on.
+  void follow(std::uint32_t leader) { homes_.lead(leader); }
+  /// This node does: spawns and wires those of whom a job has one. `job`: as they see it.
+  std::vector<Watched> take_over(JobRef job, const Succession& from);
   /// Where stages and twins live that have left their first homes.
   const std::map<Member, std::uint32_t>& moved() const { return homes_.moved(); }
   /// The node on which a member lives; none: this one.
   std::optional<NodeActor> node_of(const Member& who) const;
   const std::string& name_of(std::uint32_t node) const { return job_->topology.nodes[node].name; }
-  /// The first node of the job, or its stand-in.
-  const NodeActor& first_node() const { return part_ && part_->index > 0 ? nodes_.at(0) : node_; }
+  /// The node that leads the job, or its stand-in.
+  const NodeActor& leader() const {
+    return part_ && part_->index != homes_.leader() ? nodes_.at(homes_.leader()) : node_;
+  }
 
   caf::actor handle_of(const Member& who) const;
   /// Everyone so far, the replaced ones too.
@@ -73,7 +80,9 @@ class Cast {
   template <class Actor, class Spawn>
   Actor add_or_stand_in(const ActorName& who, Spawn spawn, std::optional<Place> place = {},
                         std::optional<Member> member = {});
-  void spawn_leaders();
+  void spawn_listeners();
+  void spawn_leaders(const std::optional<Minutes>& taken_over = {});
+  void wire_leaders() const;
   template <class Actor>
   Actor add(Actor actor, std::string name, std::optional<Place> place = {}, std::optional<Member> member = {});
   StageActor& stage_at(Place p) { return stages_[p.replica.value][p.stage.value]; }
@@ -97,6 +106,7 @@ class Cast {
   std::optional<NodePart> part_;
   std::shared_ptr<const LoadedCheckpoint> start_;  // until everyone has it
   Homes homes_;
+  Rehomed rehomed_;                           // the newest
   std::map<std::uint32_t, NodeActor> nodes_;  // the stand-ins of the others
   MonitorActor monitor_;
   RecorderActor recorder_;

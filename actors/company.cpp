@@ -31,15 +31,18 @@ class CopyingRoute final : public BulkRoute {
 
 Company spawn_together(const JobRef& job, const std::shared_ptr<Outbox>& outbox,
                        std::shared_ptr<const LoadedCheckpoint> start) {
-  return {{spawn_node(job, outbox, {}, std::move(start))}, {}};
+  return {{spawn_node(job, outbox, {}, std::move(start))}, {}, {outbox}, {}};
 }
 
 Company spawn_apart(const JobRef& job, const std::shared_ptr<Outbox>& outbox,
                     std::shared_ptr<const LoadedCheckpoint> start) {
   Company all;
   const auto count = static_cast<std::uint32_t>(job->topology.nodes.size());
-  for (std::uint32_t n = 0; n < count; ++n)
-    all.gates.push_back(spawn_gate(job->world.system(), {&job->topology, n, {}, {}, {}}));
+  for (std::uint32_t n = 0; n < count; ++n) {
+    all.outboxes.push_back(n == 0 ? outbox : std::make_shared<Outbox>());
+    all.news.push_back(std::make_shared<GateNews>([&world = job->world] { world.news(); }));
+    all.gates.push_back(spawn_gate(job->world.system(), {&job->topology, n, {}, all.news.back(), {}}));
+  }
   for (std::uint32_t n = 0; n < count; ++n) {
     GateWiring wiring;
     for (std::uint32_t other = 0; other < count; ++other)
@@ -47,8 +50,8 @@ Company spawn_apart(const JobRef& job, const std::shared_ptr<Outbox>& outbox,
     tell_from_outside(all.gates[n], std::move(wiring));
   }
   for (std::uint32_t n = 0; n < count; ++n)
-    all.nodes.push_back(spawn_node(job, n == 0 ? outbox : std::make_shared<Outbox>(), NodePart{n, all.gates[n]},
-                                   n == 0 ? std::exchange(start, nullptr) : nullptr));
+    all.nodes.push_back(
+        spawn_node(job, all.outboxes[n], NodePart{n, all.gates[n]}, n == 0 ? std::exchange(start, nullptr) : nullptr));
   return all;
 }
 

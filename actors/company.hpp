@@ -11,10 +11,14 @@
 namespace stagecraft {
 
 struct Company {
-  std::vector<NodeHandles> nodes;  ///< in the order of the file; the first leads
+  std::vector<NodeHandles> nodes;  ///< in the order of the file
   std::vector<GateActor> gates;    ///< those that end with it
+  std::vector<std::shared_ptr<Outbox>> outboxes;
+  std::vector<std::shared_ptr<GateNews>> news;  ///< of the gates
+  std::size_t leader = 0;                       ///< index in `nodes`
 
-  const Cast& cast() const { return *nodes.front().cast; }
+  const Cast& cast() const { return *nodes[leader].cast; }
+  Outbox& outbox() const { return *outboxes[leader]; }
 };
 
 /// Everyone in one cast.

@@ -46,10 +46,12 @@ struct CoordinatorState {
   void apply(const coordinator_effect::Broadcast& e) {
     note({.kind = EventKind::opened, .at = job->world.now(), .key = e.open.key, .text = e.open.last ? "the last" : ""});
     if (!e.open.last) job->world.tell({RunEvent::opened, e.open.key.iteration, {}, {}});
+    if (wiring.gate) tell(self, wiring.gate, e.minutes);  // in its mailbox before any Open can be
     for (const StageActor& stage : wiring.stages) post(self, job->world, stage, e.open);
     for (const TwinActor& twin : wiring.twins) post(self, job->world, twin, e.open);
     if (e.open.last) return;
-    const IterationOpened opened{e.open.key, e.open.layout, e.newest_move, e.not_over};
+    const IterationOpened opened{e.open.key, e.open.layout, e.minutes.newest_move, e.not_over};
+    post(self, job->world, wiring.monitor, opened);
     if (wiring.planner) post(self, job->world, wiring.planner, opened);
     if (wiring.migrator) post(self, job->world, wiring.migrator, opened);
   }
@@ -115,6 +117,7 @@ CoordinatorActor::behavior_type coordinator_behavior(CoordinatorActor::stateful_
   if (s.job->checkpoint) checkpoints = CoordinatorMachine::Checkpoints{s.job->checkpoint->every};
   s.machine.emplace(s.job->topology, s.job->places(), s.job->world.now(), checkpoints, s.job->start,
                     std::exchange(s.wiring.start, nullptr));
+  if (s.wiring.taken_over) s.machine->take_over(*s.wiring.taken_over, s.job->world.now());
   s.arm();
   return behavior_of(CoordinatorActor{}, s);
 }

@@ -6,6 +6,7 @@
 // arithmetic on tensors, waiting without a deadline.
 #pragma once
 
+#include "actors/cluster/gate.hpp"
 #include "actors/coordinator_machine.hpp"
 #include "actors/doors.hpp"
 #include "actors/job.hpp"
@@ -22,7 +23,10 @@ struct CoordinatorWiring {
   std::vector<StageActor> stages;  ///< in the order of Job::places()
   std::vector<TwinActor> twins;    ///< the same; empty: the job keeps none
   std::shared_ptr<const LoadedCheckpoint>
-      start;  ///< what everyone begins with, where it has to be sent; none: they know
+      start;       ///< what everyone begins with, where it has to be sent; none: they know
+  GateActor gate;  ///< to the other nodes; none: there are no others
+  MonitorActor monitor;
+  std::optional<Minutes> taken_over{};  ///< of the one whose place it takes
 };
 CoordinatorActor spawn_coordinator(JobRef job, CoordinatorWiring wiring);
 

@@ -45,6 +45,39 @@ CoordinatorMachine::CoordinatorMachine(const Topology& topology, std::vector<Pla
   if (handed_out) restart_ = CheckpointFound{key_, std::move(handed_out), {}};
 }
 
+// What was planned meanwhile is not known: everyone gets the plan that the job has here.
+void CoordinatorMachine::take_over(const Minutes& minutes, Instant now) {
+  phase_ = Phase::recovering;
+  key_ = minutes.key;
+  decision_ = minutes.decision;
+  newest_move_ = minutes.newest_move;
+  joined_ = {places_.begin(), places_.end()};
+  recovery_.inherit(minutes.followers, minutes.stateless, minutes.restores);
+  stop_asked_ = minutes.last && minutes.key.iteration.value <= topology_.job.iterations;
+  save_postponed_ = minutes.checkpoint;
+  opened_due_ = opened_at_ = now;
+  deadline_ = now + topology_.timeouts.stage;
+  probe_at_.reset();
+}
+
+Minutes CoordinatorMachine::minutes_of(const Open& open) {
+  Minutes minutes{open.key,
+                  open.decision,
+                  open.last,
+                  open.restores,
+                  open.checkpoint,
+                  open.layout,
+                  newest_move_,
+                  steps_,
+                  tokens_,
+                  recovery_.followers(),
+                  recovery_.stateless(),
+                  decided_.has_value(),
+                  decided_.value_or(IterationReport{})};
+  decided_.reset();
+  return minutes;
+}
+
 std::vector<CoordinatorEffect> CoordinatorMachine::step(const CoordinatorEvent& event, Instant now) {
   std::vector<CoordinatorEffect> effects;
   std::visit([&](const auto& e) { on(e, now, effects); }, event);
@@ -100,9 +133,8 @@ void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, Op
     save_wishes_.begun(key_.iteration);
     effects.emplace_back(Checkpoint{{key_, key_.iteration.value - 1, steps_, tokens_}});
   }
-  effects.emplace_back(
-      Broadcast{Open{key_, decision, last, save, due, restart_.has_value(), layout_, move_.under_way()}, newest_move_,
-                move_.not_over()});
+  const Open open{key_, decision, last, save, due, restart_.has_value(), layout_, move_.under_way()};
+  effects.emplace_back(Broadcast{open, move_.not_over(), minutes_of(open)});
   if (opening == Opening::next) tell_move(move_event::Opened{key_}, effects);
 }
 
@@ -181,6 +213,7 @@ void CoordinatorMachine::commit(Instant now, Effects& effects, bool flips) {
   report.layout = flips ? moving_->plan->layers : layout_;
   report.moves = moves_made_ + (flips ? 1 : 0);
   effects.emplace_back(Commit{key_, report});
+  decided_ = report;
   recovery_.committed();
   restart_.reset();
   ++key_.iteration.value;

@@ -27,8 +27,8 @@ struct Checkpoint {
 /// To every stage.
 struct Broadcast {
   Open open;
-  MoveId newest_move;  ///< that was begun or refused
-  MoveId not_over;     ///< the move that is not, decided or not; 0: none
+  MoveId not_over;  ///< the move that is not, decided or not; 0: none
+  Minutes minutes;
 };
 /// Recorded before anyone is told: iteration `report.iteration` is decided.
 struct Commit {
@@ -92,6 +92,10 @@ class CoordinatorMachine {
                      std::optional<Checkpoints> checkpoints = {}, StartPoint start = {},
                      std::shared_ptr<const LoadedCheckpoint> handed_out = nullptr);
 
+  /// Before the first event: it goes on where another one left, whose minutes these are. Then it waits for losses, if
+  /// there are any, and for a Replaced, which may be empty.
+  void take_over(const Minutes& minutes, Instant now);
+
   std::vector<CoordinatorEffect> step(const CoordinatorEvent& event, Instant now);
   /// When the machine wants its next Tick at the latest; empty once the job has ended.
   std::optional<Instant> deadline() const;
@@ -139,6 +143,7 @@ class CoordinatorMachine {
   void tell_of_move(const MoveProposal& x, WishAnswer answer, Effects& effects) const;
   void flip(Effects& effects);
   void look_at_move(Instant now, Effects& effects);
+  Minutes minutes_of(const Open& open);
   void ask(std::string why, Instant now, Effects& effects);
   void give_up(Effects& effects);
   std::string missing_text() const;
@@ -164,9 +169,10 @@ class CoordinatorMachine {
   std::uint32_t saved_ = 0;       // iteration of the newest checkpoint of this run
   std::string checkpoint_error_;  // of the last one that was wanted
   bool stop_asked_ = false;
-  std::optional<PlanProposal> proposal_;  // for the next Open
-  std::optional<PlanProposal> plan_;      // in force, if it is not the first one
-  Layout layout_;                         // in force
+  std::optional<IterationReport> decided_;  // by the next Open
+  std::optional<PlanProposal> proposal_;    // for the next Open
+  std::optional<PlanProposal> plan_;        // in force, if it is not the first one
+  Layout layout_;                           // in force
   MigrationMachine move_;
   std::optional<MoveProposal> moving_;  // the one that is under way, or was the last
   MoveId newest_move_;                  // that was begun or refused

@@ -17,7 +17,7 @@ using CoordinatorActor =
 struct MigratorWiring;
 using MigratorActor = Door<MigratorWiring, Move, IterationOpened, OperatorDone>;
 struct PlannerWiring;
-using PlannerActor = Door<PlannerWiring, IterationOpened, LayoutInForce, Window, OperatorDone>;
+using PlannerActor = Door<PlannerWiring, IterationOpened, LayoutInForce, Window, SlowLinks, OperatorDone>;
 struct CheckpointerWiring;
 using CheckpointerActor = Door<CheckpointerWiring, BeginCheckpoint, StateLoan, FindCheckpoint, OperatorDone, NewStage>;
 using LoaderActor = Door<Announce, Prefetch, NewStage>;
@@ -33,11 +33,12 @@ using LinkActor = Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, C
 struct ReducerWiring;
 using ReducerActor = Door<ReducerWiring, Subtrees, StageDone, Segments, Reduced, TiePart, Tied, NewStage, NewTwin>;
 struct MonitorWiring;
-using MonitorActor = Door<MonitorWiring, Timings, AskWindow, AskProfile>;
+using MonitorActor = Door<MonitorWiring, Timings, LinkTimings, IterationOpened, AskWindow, AskProfile>;
 using RecorderActor = Door<Event, Events, CloseLog>;
 struct NodeWiring;
+struct TakeOver;
 using NodeActor = Door<NodeWiring, IterationReport, WishAnswer, JobEnded, Profile, LogClosed, Replace, NodeFailed,
-                       NodeGone, Rehomed, KillOrder>;
+                       NodesGone, Rehomed, Led, Minutes, AskAccount, TakeOver, KillOrder>;
 
 struct NewStage {  ///< node -> everyone who talks to the stage of that place: it is another one now
   Place place;
@@ -75,7 +76,7 @@ struct CheckpointerWiring {
   std::vector<StageActor> stages;
 };
 struct MonitorWiring {
-  PlannerActor planner;
+  PlannerActor planner;  ///< none: the plan stays
 };
 struct PlannerWiring {
   CoordinatorActor coordinator;
@@ -88,6 +89,7 @@ struct MigratorWiring {
 struct LinkWiring {
   StageActor stage;  ///< whose end this is
   LinkActor peer;    ///< the other end
+  MonitorActor monitor;
 };
 struct ReducerWiring {
   CoordinatorActor coordinator;
@@ -104,6 +106,12 @@ class Cast;
 struct NodeWiring {
   std::shared_ptr<Cast> cast;  ///< everyone on this node
 };
+struct Job;
+/// The driving thread -> node: it leads the job from now on.
+struct TakeOver {
+  std::shared_ptr<const Job> job;  ///< as the leaders of it see it
+  Succession from;
+};
 
 }  // namespace stagecraft
 
@@ -116,6 +124,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::StageWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LinkWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::ReducerWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NodeWiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TakeOver)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::TwinWiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NewStage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NewTwin)

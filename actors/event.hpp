@@ -32,6 +32,8 @@ enum class EventKind : std::uint8_t {
   begun_again,  ///< an iteration is begun again under a new epoch; `text` says why
   ended,        ///< the job is over; `text` says how
   violation,    ///< an invariant is broken: fails every test that sees one
+  led,          ///< another node leads the job from now on; `text` says which and why
+  straggler,    ///< a link or a stage has become slow, or is no more; `text` says which, how much and since when
 };
 std::string_view name_of(EventKind kind);
 
@@ -54,6 +56,7 @@ std::uint64_t hash_of(const Event& event);
 /// One operator's duration, for the monitor.
 struct Timing {
   Place place;
+  Key key;
   std::optional<OperatorKind> kind;  ///< none: reduce, tie, step, gather
   Duration time{};
 };

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "actors/faults/planted.hpp"
+#include "actors/link_stamps.hpp"
 #include "config/load_topology.hpp"
 #include "planning/bug.hpp"
 #include "planning/link_machine.hpp"
@@ -50,6 +51,8 @@ struct LinkState {
 
   StageActor stage;
   LinkActor peer;
+  MonitorActor monitor;
+  LinkStamps stamps;
   std::unique_ptr<MailboxArrivals> arrivals;
   std::unique_ptr<Channel> channel;
   Key key;
@@ -73,6 +76,7 @@ struct LinkState {
       const PipelinePlan& plan = job->plan.replicas[replica.value];
       // What an aborted iteration left on its way comes to nothing.
       if (k.epoch == key.epoch) check_for_leaks();
+      tell_stamps();
       key = k;
       out.clear();
       waiting.clear();
@@ -82,6 +86,10 @@ struct LinkState {
       for (std::uint32_t c = 0; c < plan.credits; ++c) slots.insert(Instant{});
     }
     return k == key;
+  }
+  void tell_stamps() {
+    std::vector<MessageStamps> complete = stamps.take();
+    if (!complete.empty()) tell(self, monitor, LinkTimings{key, replica, boundary, outgoing(), std::move(complete)});
   }
   void check_for_leaks() {
     if (machine.credits() == 0 || machine.quiet()) return;
@@ -95,6 +103,7 @@ struct LinkState {
   void on(const LinkWiring& x) {
     stage = x.stage;
     peer = x.peer;
+    monitor = x.monitor;
     const LinkCost cost = link_cost(job->topology, own_stage(), far_stage(), outgoing());
     const bool crosses =
         job->topology.seat({own_stage(), replica}).node != job->topology.seat({far_stage(), replica}).node;
@@ -108,14 +117,19 @@ struct LinkState {
     if (!fresh(x.key)) return;
     STAGECRAFT_ASSERT(x.direction == outgoing(), "a tensor went to the wrong end of boundary {}", boundary);
     const MicroBatch m = x.micro_batch;
+    stamps.handed_over(m, job->event_time(x.due), x.value.buffer()->charged());
     waiting.emplace(m, std::move(x));
     send(machine.offer(m));
   }
   // From the stage: a slot of this end is free, tell the other. From the other end: one of its slots is.
-  void on(const Credit& x) {
-    if (x.direction != outgoing()) return post(self, job->world, peer, x);
+  void on(Credit&& x) {
+    if (x.direction != outgoing()) {
+      stamps.fill_in(x);
+      return post(self, job->world, peer, x);
+    }
     if (!fresh(x.key) || (out.erase(x.micro_batch) == 0 && !planted(PlantedBug::link_counts_credits_twice)))
       return;  // it came twice
+    stamps.credited(x, job->event_time(x.due));
     slots.insert(x.due);
     send(machine.credit());
   }
@@ -135,18 +149,21 @@ struct LinkState {
   // Needs no slot and no place on the wire.
   void on(const Announcement& x) {
     if (!fresh(x.key)) return;
+    stamps.announced(x.micro_batch, job->event_time(x.due));
     LinkHeader header{ParcelKind::announcement, x.key, x.to, x.direction, x.micro_batch, {}, {}, x.after};
     channel->tell({to_bytes(header), {}, job->event_time(x.due)});
   }
   void on(ParcelMessage&& x) {
     auto header = from_bytes<LinkHeader>(x.parcel.header);
+    const Instant now = job->event_time(x.parcel.due);
     if (header.kind == ParcelKind::announcement) {
-      const Announcement told{header.key,         header.to,    header.direction,
-                              header.micro_batch, header.after, job->event_time(x.parcel.due)};
+      stamps.announcement_came(header.key, header.micro_batch, now);
+      const Announcement told{header.key, header.to, header.direction, header.micro_batch, header.after, now};
       // Who hears of an operator has chosen in the instant in which that operator was.
       if (job->world.is_virtual()) return tell_after(self, Duration{0}, stage, told);
       return post(self, job->world, stage, told);
     }
+    stamps.tensor_came(header.key, header.micro_batch, now);
     auto packing = std::make_shared<Packing>();
     packing->starts = std::move(header.starts);
     post(self, job->world, stage,

@@ -16,6 +16,7 @@
 #include "model/checkpoint/checkpoint.hpp"
 #include "model/job_plan.hpp"
 #include "model/stage_model.hpp"
+#include "planning/detector/samples.hpp"
 #include "planning/ids.hpp"
 #include "planning/migration_machine.hpp"
 #include "planning/plan.hpp"
@@ -99,6 +100,10 @@ struct Credit {  ///< stage -> its link end -> the other end: a receive slot is 
   Direction direction = Direction::forward;
   MicroBatch micro_batch;
   Instant due{};  ///< when the operator that adopted the tensor started
+  /// By the clock of the end that had the tensor, which fills them in: when that came, and the announcement of its
+  /// operator; `never`: it did not.
+  Instant arrived = never, announced = never;
+  static constexpr Instant never{-1};
 };
 
 // -- the device
@@ -235,17 +240,27 @@ struct Restore {
   Key key;
   std::shared_ptr<const LoadedCheckpoint> from;  ///< none: the first parameters
 };
-/// node -> the first node: somebody here met a broken invariant.
+/// node -> the leading node: somebody here met a broken invariant.
 struct NodeFailed {
   std::string why;
 };
-/// gate -> node: that node's process is gone.
 struct NodeGone {
   std::uint32_t node = 0;
   std::string why;
 };
-/// The first node -> its gate -> every gate -> its node: where stages and twins live that have left their first homes.
+/// gate -> the node that leads: those nodes are gone, and these are left.
+struct NodesGone {
+  std::vector<NodeGone> gone;
+  std::vector<std::uint32_t> left;
+};
+/// gate -> node: that one leads the job from now on.
+struct Led {
+  std::uint32_t leader = 0;
+};
+/// The leading node -> its gate -> every gate -> its node: where stages and twins live that have left their first
+/// homes. `version` only grows.
 struct Rehomed {
+  std::uint64_t version = 0;
   std::map<Member, std::uint32_t> homes;
 };
 struct KillOrder {  ///< injector -> node
@@ -345,7 +360,7 @@ struct AskVote {
 };
 
 // -- plans
-/// coordinator -> planner, migrator: the iteration before is measured; this layout is in force.
+/// coordinator -> planner, migrator, monitor: the iteration before is measured; this layout is in force.
 struct IterationOpened {
   Key key;
   Layout layout;
@@ -401,6 +416,37 @@ struct IterationReport {
   std::uint64_t moves = 0;  ///< of layers, so far
 };
 
+/// coordinator -> its gate -> every other gate, ahead of the Open of the same key: what another coordinator has to know
+/// to go on from there.
+struct Minutes {
+  Key key;
+  Decision decision;
+  bool last = false, restores = false, checkpoint = false;  ///< as in the Open
+  Layout layout;
+  MoveId newest_move;
+  std::uint64_t steps = 0, tokens = 0;      ///< so far, before this iteration
+  std::vector<Place> followers, stateless;  ///< Recovery
+  bool decides = false;                     ///< the iteration before, in this way:
+  IterationReport decided;
+};
+/// gate -> node, node -> gate: what of the job is known here? `view` tells the questions apart.
+struct AskAccount {
+  std::uint64_t view = 0;
+};
+struct Account {
+  std::uint64_t view = 0;
+  std::vector<Lost> missing;  ///< members of this node that are lost, or were rebuilt since the newest Open
+  Rehomed homes;
+  Minutes newest;
+};
+/// All accounts together: what a new leader begins with.
+struct Succession {
+  std::vector<Lost> missing;
+  Rehomed homes;
+  Minutes newest;  ///< key zero: nothing had been opened
+  NodesGone nodes;
+};
+
 /// How a run ended.
 enum class Ending : std::uint8_t { done, stopped, no_progress, fault, bug };
 
@@ -424,6 +470,24 @@ struct Events {
 };
 struct Timings {
   std::vector<Timing> timings;
+};
+/// link end -> monitor: the tensors that it has sent in one iteration, in order.
+struct LinkTimings {
+  Key key;
+  ReplicaId replica;
+  std::uint32_t boundary = 0;
+  Direction direction = Direction::forward;
+  std::vector<MessageStamps> messages;
+};
+struct SlowLink {
+  std::uint32_t boundary = 0;
+  Direction direction = Direction::forward;
+  Duration latency{}, occupancy{};  ///< more than when it was healthy, of the slowest replica
+};
+/// monitor -> planner: how slow links are now, all that are; and what has been found.
+struct SlowLinks {
+  std::vector<SlowLink> links;
+  std::string why;
 };
 struct AskProfile {};
 struct CloseLog {};  ///< node -> recorder

@@ -12,15 +12,6 @@
 
 namespace stagecraft {
 
-namespace {
-
-// What planning gives: a plan, or why there is none.
-struct Planned {
-  std::shared_ptr<JobPlan> plan;
-  std::string refusal;
-};
-
-// The same job under another layout: as many credits, as links have their slots already, and the rules of its stages.
 Planned plan_for(const Job& job, const Layout& layout) {
   Topology topology = job.topology;
   topology.pipeline.layout = layout;
@@ -34,6 +25,8 @@ Planned plan_for(const Job& job, const Layout& layout) {
     for (StagePlan& stage : replica.stages) stage.rule = job.plan.replicas.front().stages.front().rule;
   return {std::move(plan), {}};
 }
+
+namespace {
 
 // What a move costs and brings, in numbers.
 std::string numbers_of(const JobPlan& before, const JobPlan& after) {
@@ -165,11 +158,12 @@ struct MigratorState {
 };
 
 MigratorActor::behavior_type migrator_behavior(MigratorActor::stateful_pointer<MigratorState> self, JobRef job,
-                                               RecorderActor recorder) {
+                                               RecorderActor recorder, MoveId newest) {
   MigratorState& s = self->state;
   s.self = self;
   s.job = std::move(job);
   s.recorder = std::move(recorder);
+  s.last = newest;
   s.plan = std::shared_ptr<const JobPlan>(s.job, &s.job->plan);
   for (const Move& wish : s.job->moves) s.wishes.push_back(wish);
   return behavior_of(MigratorActor{}, s);
@@ -177,9 +171,9 @@ MigratorActor::behavior_type migrator_behavior(MigratorActor::stateful_pointer<M
 
 }  // namespace
 
-MigratorActor spawn_migrator(JobRef job, RecorderActor recorder) {
+MigratorActor spawn_migrator(JobRef job, RecorderActor recorder, MoveId newest) {
   caf::actor_system& system = job->world.system();
-  return system.spawn(migrator_behavior, std::move(job), std::move(recorder));
+  return system.spawn(migrator_behavior, std::move(job), std::move(recorder), newest);
 }
 
 }  // namespace stagecraft

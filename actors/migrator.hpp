@@ -11,6 +11,16 @@
 
 namespace stagecraft {
 
-MigratorActor spawn_migrator(JobRef job, RecorderActor recorder);
+/// `newest`: the last move that another migrator of this job has proposed.
+MigratorActor spawn_migrator(JobRef job, RecorderActor recorder, MoveId newest = {});
+
+/// What planning gives: a plan, or why there is none.
+struct Planned {
+  std::shared_ptr<JobPlan> plan;
+  std::string refusal;
+};
+/// The same job under another layout: as many credits, as links have their slots already, and the rules of its stages.
+/// A pure function; takes as long as planning does.
+Planned plan_for(const Job& job, const Layout& layout);
 
 }  // namespace stagecraft

@@ -1,6 +1,11 @@
 #include "actors/monitor.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
+
+#include "actors/straggler_watch.hpp"
 
 namespace stagecraft {
 
@@ -35,8 +40,11 @@ struct MonitorState {
   static inline const char* name = "monitor";
 
   MonitorActor::pointer self = nullptr;
+  JobRef job;
   NodeActor node;
+  RecorderActor recorder;
   PlannerActor planner;  // none: nobody asks for windows
+  std::optional<StragglerWatch> watch;
   using ByPlace = std::map<Place, std::map<std::optional<OperatorKind>, Samples>>;
   ByPlace samples, window;  // of the run; since the planner asked last
 
@@ -44,6 +52,15 @@ struct MonitorState {
   void on(const Timings& x) {
     add(samples, x.timings);
     if (planner) add(window, x.timings);
+    for (const Timing& timing : x.timings) watch->add(timing);
+  }
+  void on(const LinkTimings& x) { watch->add(x); }
+  void on(const IterationOpened& x) {
+    const StragglerWatch::Found found = watch->opened(x);
+    for (const std::string& text : found.texts)
+      tell(self, recorder, Event{.kind = EventKind::straggler, .at = job->world.now(), .key = x.key, .text = text});
+    if (found.links && planner)
+      post(self, job->world, planner, SlowLinks{watch->slow_links(), fmt::format("{}", fmt::join(found.texts, "; "))});
   }
   void on(const AskWindow& x) {
     tell(self, planner, Window{x.key, rows(window)});
@@ -74,17 +91,22 @@ struct MonitorState {
   }
 };
 
-MonitorActor::behavior_type monitor_behavior(MonitorActor::stateful_pointer<MonitorState> self, NodeActor node) {
+MonitorActor::behavior_type monitor_behavior(MonitorActor::stateful_pointer<MonitorState> self, JobRef job,
+                                             NodeActor node, RecorderActor recorder) {
   MonitorState& s = self->state;
   s.self = self;
+  s.job = std::move(job);
   s.node = std::move(node);
+  s.recorder = std::move(recorder);
+  s.watch.emplace(s.job->topology.pipeline.shape(), s.job->topology.pipeline.replicas);
   return behavior_of(MonitorActor{}, s);
 }
 
 }  // namespace
 
-MonitorActor spawn_monitor(JobRef job, NodeActor node) {
-  return job->world.system().spawn(monitor_behavior, std::move(node));
+MonitorActor spawn_monitor(JobRef job, NodeActor node, RecorderActor recorder) {
+  caf::actor_system& system = job->world.system();
+  return system.spawn(monitor_behavior, std::move(job), std::move(node), std::move(recorder));
 }
 
 }  // namespace stagecraft

@@ -63,6 +63,10 @@ struct NodeState {
   std::shared_ptr<Cast> cast;
   std::map<caf::actor_addr, Watched> watched;
   std::optional<Outbox::Ended> ending;  // set once, then completed by the last words
+  // What a new leader of the job would have to know of this node.
+  Key newest;                      // that was opened
+  std::map<Member, Lost> missing;  // members of this node that are gone
+  std::map<Member, Lost> rebuilt;  // or were, since then
 
   void on(const NodeWiring& x) {
     cast = x.cast;
@@ -95,6 +99,7 @@ struct NodeState {
     outbox->put(x, cast->moved());
     Replaced here;
     for (const Member& who : x.who) {
+      if (auto gone = missing.extract(who)) rebuilt.insert(std::move(gone));
       if (const auto node = cast->node_of(who)) {
         tell(self, *node, Replace{{who}});
         continue;
@@ -105,14 +110,47 @@ struct NodeState {
     }
     if (!here.who.empty()) tell(self, cast->coordinator(), std::move(here));
   }
-  // The first node finds other homes for everyone; the others hear of it.
-  void on(const NodeGone& x) {
-    if (ending || cast->first_node() != self) return;
-    outbox->put(x);
-    const std::string why = fmt::format("node '{}': {}", cast->name_of(x.node), x.why);
-    for (const Member& who : cast->abandon(x.node)) tell(self, cast->coordinator(), Lost{who, why});
+  // The leading node finds other homes for everyone; the others hear of it.
+  void on(const NodesGone& x) {
+    if (ending) return;
+    std::map<std::uint32_t, std::string> why;
+    for (const NodeGone& gone : x.gone) {
+      why[gone.node] = gone.why;
+      outbox->put(gone);
+    }
+    for (const auto& [who, node] : cast->keep(x.left))
+      tell(self, cast->coordinator(), Lost{who, fmt::format("node '{}': {}", cast->name_of(node), why[node])});
   }
   void on(const Rehomed& x) { cast->adopt(x); }
+  void on(const Led& x) { cast->follow(x.leader); }
+  void on(const Minutes& x) {
+    if (x.key > newest) {
+      newest = x.key;
+      rebuilt.clear();
+    }
+    if (x.decides) outbox->put(x.decided);
+  }
+  void on(const AskAccount& x) {
+    Account account{x.view, {}, cast->homes(), {}};
+    for (const auto& members : {missing, rebuilt})
+      for (const auto& [who, lost] : members) account.missing.push_back(lost);
+    tell(self, cast->part()->gate, std::move(account));
+  }
+  void on(TakeOver&& x) {
+    if (ending) return;
+    for (const Watched& w : cast->take_over(x.job, x.from)) watch(w);
+    const std::string& here = cast->name_of(cast->part()->index);
+    for (const NodeGone& gone : x.from.nodes.gone)
+      tell(self, cast->recorder(),
+           Event{.kind = EventKind::led,
+                 .at = x.job->world.now(),
+                 .key = x.from.newest.key,
+                 .text = fmt::format("node '{}' leads the job from now on, {} nodes are left: node '{}' is lost ({})",
+                                     here, x.from.nodes.left.size(), cast->name_of(gone.node), gone.why)});
+    on(x.from.nodes);
+    for (const Lost& lost : x.from.missing) tell(self, cast->coordinator(), lost);
+    tell(self, cast->coordinator(), Replaced{});  // it may be that nobody is missing
+  }
   void on(const NodeFailed& x) {
     if (!ending) on(JobEnded{Ending::bug, x.why});
   }
@@ -124,9 +162,13 @@ struct NodeState {
     const Watched who = it->second;
     watched.erase(it);
     const bool killed = down.reason == caf::exit_reason::kill || down.reason == caf::exit_reason::user_shutdown;
-    if (who.member && killed) return tell(self, cast->coordinator(), Lost{*who.member, why(down.reason)});
+    if (who.member && killed) {
+      const Lost lost{*who.member, why(down.reason)};
+      missing[*who.member] = lost;
+      return tell(self, cast->coordinator(), lost);
+    }
     const std::string reason = fmt::format("{} ended: {}", who.name, caf::to_string(down.reason));
-    if (cast->first_node() != self) return tell(self, cast->first_node(), NodeFailed{reason});
+    if (cast->leader() != self) return tell(self, cast->leader(), NodeFailed{reason});
     const caf::actor_addr gone = who.actor.address();
     if (gone == cast->monitor().address() || gone == cast->recorder().address()) {  // they can't give their last words
       ending = Outbox::Ended{{Ending::bug, reason}, {}, {}};

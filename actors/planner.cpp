@@ -40,11 +40,14 @@ struct PlannerState {
   std::vector<PipelinePlan> present;  // per replica
   Stream* device = nullptr;
   std::uint64_t tickets = 0;
-  std::shared_ptr<const JobPlan> plan;             // of the layout in force
-  bool outdated = false;                           // the plan under way is for another layout
-  Key key;                                         // of the iteration that is running
-  std::string why;                                 // the plan under way was wanted
-  std::shared_ptr<std::vector<Replanned>> result;  // written on the device, read after its completion; none: idle
+  std::shared_ptr<const JobPlan> plan;         // of the layout in force
+  bool outdated = false;                       // the plan under way is for another layout
+  Key key;                                     // of the iteration that is running
+  std::vector<SlowLink> slow;                  // as far as the monitor has found
+  std::optional<std::string> links_changed;    // and not been planned for: what was found
+  std::string why;                             // the plan under way was wanted
+  using Plans = std::vector<Replanned>;        // per replica
+  std::shared_ptr<std::vector<Plans>> result;  // by preference; written on the device, read after its completion
 
   void on(PlannerWiring&& x) {
     wiring = std::move(x);
@@ -60,33 +63,65 @@ struct PlannerState {
     begin_with(x.plan);
     outdated = result != nullptr;
   }
+  void on(SlowLinks&& x) {
+    slow = std::move(x.links);
+    links_changed = std::move(x.why);
+    price_links();
+  }
+  void price_links() {
+    for (std::size_t r = 0; r < requests.size(); ++r) {
+      requests[r].forward_links = plan->requests[r].forward_links;
+      requests[r].backward_links = plan->requests[r].backward_links;
+      for (const SlowLink& link : slow) {
+        auto& links = link.direction == Direction::forward ? requests[r].forward_links : requests[r].backward_links;
+        links.resize(std::max<std::size_t>(links.size(), job->total_chunks() - 1));
+        links[link.boundary].latency += link.latency;
+        links[link.boundary].occupancy += link.occupancy;
+      }
+    }
+  }
   void begin_with(std::shared_ptr<const JobPlan> of_layout) {
     plan = std::move(of_layout);
     present = plan->replicas;
     requests = plan->requests;
     for (std::size_t r = 0; r < requests.size(); ++r) requests[r].limits = limits_of(present[r]);
+    price_links();
     machine = ReplanMachine(plan->knows_times ? present.front().times : std::vector<OperatorTimes>{});
   }
   void on(const Window& x) {
     const auto times = times_of(x.stages, job->topology.pipeline.stages);
     if (result || times.empty()) return;
-    const auto reason = machine.step(times);
+    auto reason = machine.step(times);
+    if (links_changed) reason = std::exchange(links_changed, std::nullopt);
     if (!reason) return;
-    why = *reason;
-    result = std::make_shared<std::vector<Replanned>>();
-    device->submit({++tickets, {}, {}, [requests = requests, present = present, times, out = result] {
-                      for (std::size_t r = 0; r < present.size(); ++r)
-                        out->push_back(replan(requests[r], present[r], times));
+    why = std::move(*reason);
+    result = std::make_shared<std::vector<Plans>>();
+    // What is held during the delay of a slow link takes memory: as much as there is, or else what the first plan had.
+    std::vector<std::vector<PlanRequest>> tries(1, requests);
+    if (!slow.empty()) tries.insert(tries.begin(), requests);
+    if (!slow.empty())
+      for (PlanRequest& request : tries.front()) request.limits.clear();
+    device->submit({++tickets, {}, {}, [tries, present = present, times, out = result] {
+                      for (const std::vector<PlanRequest>& wanted : tries) {
+                        out->emplace_back();
+                        for (std::size_t r = 0; r < present.size(); ++r)
+                          out->back().push_back(replan(wanted[r], present[r], times));
+                      }
                     }});
   }
   void on(const OperatorDone& x) {
     STAGECRAFT_ASSERT(x.completion.ticket == tickets && result, "a plan came that nobody asked for");
     device->retire(x.completion.ticket);
-    const auto plans = std::exchange(result, nullptr);
+    const auto tried = std::exchange(result, nullptr);
     if (!x.completion.error.empty()) throw Bug("planning failed: " + x.completion.error);
     if (std::exchange(outdated, false)) return;
-    const bool pays = std::any_of(plans->begin(), plans->end(), [](const Replanned& r) { return r.pays; });
-    const bool has_room = fits(*plans);
+    const auto has_paid = [](const Plans& each) {
+      return std::any_of(each.begin(), each.end(), [](const Replanned& r) { return r.pays; });
+    };
+    auto plans =
+        std::find_if(tried->begin(), tried->end(), [&](const Plans& each) { return has_paid(each) && fits(each); });
+    if (plans == tried->end()) plans = std::prev(tried->end());
+    const bool pays = has_paid(*plans), has_room = fits(*plans);
     note(fmt::format("{}: {}; {}", why, plans->front().reason,
                      !pays      ? "the present plan stays"
                      : has_room ? "in force from the next iteration on"

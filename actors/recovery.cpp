@@ -28,6 +28,12 @@ void Recovery::lost(const Member& who, const std::string& why) {
   if (stateless_.contains(who.place) && !follows) needs_checkpoint_ = true;
 }
 
+void Recovery::inherit(const std::vector<Place>& followers, const std::vector<Place>& stateless, bool all) {
+  followers_ = {followers.begin(), followers.end()};
+  stateless_ = {stateless.begin(), stateless.end()};
+  needs_checkpoint_ = all;
+}
+
 void Recovery::replaced(const Member& who) { missing_.erase(who); }
 
 void Recovery::restored() {

@@ -22,6 +22,10 @@ class Recovery {
   void has_state(Place stage) { stateless_.erase(stage); }
   /// The twin has its state and follows.
   void twin_follows(Place twin) { followers_.insert(twin); }
+  /// As another one knew it: what is left of whom. `all`: nobody is sure of any state.
+  void inherit(const std::vector<Place>& followers, const std::vector<Place>& stateless, bool all);
+  std::vector<Place> followers() const { return {followers_.begin(), followers_.end()}; }
+  std::vector<Place> stateless() const { return {stateless_.begin(), stateless_.end()}; }
   /// Everyone begins from a checkpoint, or from the first parameters.
   void restored();
   void committed();

@@ -1,42 +1,18 @@
 #include "actors/runtime.hpp"
 
+#include "actors/batches.hpp"
 #include "actors/cluster/cluster.hpp"
 #include "actors/company.hpp"
-#include "actors/run_digest.hpp"
+#include "actors/run_result.hpp"
 #include "actors/running_job.hpp"
+#include "actors/take_over.hpp"
 #include "model/checkpoint/set_aside.hpp"
-#include "model/corpus.hpp"
 #include "model/memory_check.hpp"
 #include "planning/bug.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-// Emulated devices compute nothing: a micro-batch is its number.
-std::shared_ptr<const TokenBatch> numbered_batch(Iteration iteration, MicroBatch micro_batch) {
-  static const auto packing = std::make_shared<const Packing>(Packing{{0, 1}});
-  return std::make_shared<TokenBatch>(TokenBatch{iteration, micro_batch, packing, {0}, {0}});
-}
-
-struct Batches {
-  BatchSource source;
-  std::string sha256;  // of the text; empty where there is none
-};
-
-Batches open_batches(World& world, const Topology& topology) {
-  if (topology.emulated()) return {numbered_batch, {}};
-  auto loaded =
-      Corpus::load(*topology.data, topology.model, world.disk(), {topology.job.seed, topology.training.micro_batches});
-  if (const auto* errors = std::get_if<CorpusErrors>(&loaded))
-    throw CannotStart(fmt::format("{}", fmt::join(*errors, "\n")));
-  auto corpus = std::make_shared<const Corpus>(std::move(std::get<Corpus>(loaded)));
-  if (const auto shortage = corpus->shortage()) throw CannotStart(*shortage);
-  const auto source = [corpus](Iteration iteration, MicroBatch micro_batch) {
-    return std::make_shared<const TokenBatch>(corpus->batch(iteration, micro_batch));
-  };
-  return {source, corpus->sha256()};
-}
 
 // Throws when the checkpoint is not sound, or when it is another job's.
 std::shared_ptr<const LoadedCheckpoint> load_start(World& world, const RunOptions& options, const JobPlan& plan,
@@ -102,47 +78,6 @@ void log_start(const Job& job, const RunOptions& options, const RecorderActor& r
     note(fmt::format("continues {} after iteration {}", options.resume_from, job.start.iteration));
 }
 
-// The plan is that of the layout in force at the end.
-void fill_memory(const Job& job, const JobPlan& plan, const std::vector<StageState>& states, RunResult& result) {
-  for (const StageState& s : states) {
-    const Place p = s.place;
-    result.memory.push_back(
-        {p, plan.memory[p.replica.value][p.stage.value].total(), s.peak, job.topology.device(p).memory, s.overdrafts});
-  }
-}
-
-void fill_end(const Job& job, Outbox::Ended& end, RunResult& result) {
-  result.ending = end.job.ending;
-  result.reason = end.job.reason;
-  result.corpus_sha256 = job.corpus_sha256;
-  result.layout = job.plan.layers;
-  result.saved_iteration = end.job.saved_iteration;
-  result.checkpoint_error = end.job.checkpoint_error;
-  result.profile = std::move(end.profile);
-  result.event_hash = end.log.event_hash;
-  result.events = end.log.events;
-  result.losses = end.log.losses;
-  result.begun_again = end.log.begun_again;
-  result.moves = end.job.moves;
-  result.log = end.log.log;
-  result.trace = end.log.trace;
-  result.last_iteration = std::move(end.log.last_iteration);
-  result.violations = end.log.violations;
-  if (end.job.states.empty()) return;
-  fill_memory(job, end.job.plan ? *end.job.plan : job.plan, end.job.states, result);
-  if (end.job.plan) result.layout = end.job.plan->layers;
-  RunDigest digest = digest_of(job, end.job.states);
-  result.weights_sha256 = digest.weights;
-  result.moments_sha256 = digest.moments;
-  for (std::string& v : digest.violations) result.violations.push_back(std::move(v));
-}
-
-// A job that went back to a checkpoint tells of some iterations again.
-void add(std::vector<IterationReport>& iterations, const IterationReport& report) {
-  while (!iterations.empty() && iterations.back().iteration >= report.iteration) iterations.pop_back();
-  iterations.push_back(report);
-}
-
 }  // namespace
 
 JobIdentity identity_of(const Topology& topology, const std::string& corpus_sha256) {
@@ -164,8 +99,8 @@ Company spawn_company(const Start& start, const std::shared_ptr<Outbox>& outbox,
   if (!options.cluster) return (options.apart ? spawn_apart : spawn_together)(job, outbox, start.checkpoint);
   Cluster& cluster = *options.cluster;
   cluster.gather(options.start_up);
-  cluster.begin({{}, job->start, job->checkpoint.has_value(), start.checkpoint != nullptr});
-  return {{spawn_node(job, outbox, cluster.part(), start.checkpoint)}, {}};
+  cluster.begin({{}, job->start, job->checkpoint.has_value(), start.checkpoint != nullptr, options.folder});
+  return {{spawn_node(job, outbox, cluster.part(), start.checkpoint)}, {}, {outbox}, {}};
 }
 
 void say_lost(Cluster& cluster, const RunOptions& options) {
@@ -174,24 +109,48 @@ void say_lost(Cluster& cluster, const RunOptions& options) {
 
 }  // namespace
 
+namespace {
+
+// Of nodes that are apart in this process: true when one has to lead from now on. What its outbox has heard so far, is
+// known.
+bool look_for_leader(Company& company, const RunOptions& options, JobRef& job, RunResult& result) {
+  bool leads = false;
+  for (std::size_t n = 0; n < company.news.size(); ++n) {
+    const GateNews::Board board = company.news[n]->read();
+    if (!board.succession) continue;
+    const auto own = [&](const std::string& path) {
+      return path.empty() ? path : fmt::format("{}.{}", path, job->topology.nodes[n].name);
+    };
+    job = take_over(*job, *board.succession, company.nodes[n],
+                    {own(options.log_path), own(options.trace_path), options.checkpoint_folder});
+    company.leader = n;
+    leads = true;
+    for (const IterationReport& report : company.outbox().take_reports())
+      if (result.iterations.empty() || report.iteration > result.iterations.back().iteration)
+        add_report(result.iterations, report);
+  }
+  return leads;
+}
+
+}  // namespace
+
 RunResult run_job(World& world, const Topology& topology, const RunOptions& options) {
   Start start = prepare(world, topology, options);
-  const JobRef job = start.job;
+  JobRef job = start.job;
   const auto outbox = std::make_shared<Outbox>([&world] { world.news(); });
   RunResult result;
   result.resumed_from = options.resume_from;
   result.start_iteration = job->start.iteration;
   result.set_aside = std::move(start.set_aside);
   const Instant begin = world.now();
-  const Company company = spawn_company(start, outbox, options);
+  Company company = spawn_company(start, outbox, options);
   start.checkpoint.reset();
-  const Cast& cast = company.cast();
-  log_start(*job, options, cast.recorder());
+  log_start(*job, options, company.cast().recorder());
   if (options.started) options.started(company.nodes);
 
   std::optional<Outbox::Ended> end;
   bool given_up = false, alive = false;
-  RunningJob running(*job, cast, *outbox);
+  std::optional<RunningJob> running(std::in_place, *job, company.cast(), company.outbox());
   const auto clean_up = [&] {
     if (FaultBoard* faults = world.faults()) faults->close();
     if (options.cluster) options.cluster->finish({result.ending, result.reason});
@@ -201,21 +160,22 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   };
   try {
     alive = world.drive([&] {
-      for (const IterationReport& report : outbox->take_reports()) {
-        add(result.iterations, report);
-        running.note(report);
+      if (look_for_leader(company, options, job, result)) running.emplace(*job, company.cast(), company.outbox());
+      for (const IterationReport& report : company.outbox().take_reports()) {
+        add_report(result.iterations, report);
+        running->note(report);
         if (options.on_iteration) options.on_iteration(report);
       }
-      if (!running.stopping() && options.stop_asked && options.stop_asked()) running.stop();
+      if (!running->stopping() && options.stop_asked && options.stop_asked()) running->stop();
       if (!given_up && options.deadline && world.now() - begin >= *options.deadline) {
         given_up = true;
-        tell_from_outside(cast.coordinator(),
+        tell_from_outside(company.cast().coordinator(),
                           GiveUp{fmt::format("the run did not end within {}", format(*options.deadline))});
       }
       if (options.cluster) say_lost(*options.cluster, options);
-      if (!end) end = outbox->take_end();
-      if (end) running.note_end(end->job);
-      if (options.attend) options.attend(running);
+      if (!end) end = company.outbox().take_end();
+      if (end) running->note_end(end->job);
+      if (options.attend) options.attend(*running);
       return end.has_value();
     });
   } catch (...) {  // of the callbacks: nobody is left behind

@@ -22,6 +22,7 @@ struct NodeHandles;
 struct RunOptions {
   NegativeControls controls;
   std::string log_path, trace_path;  ///< empty: not kept
+  std::string folder;                ///< of the run, for nodes that lead it later; empty: they keep no files
   /// Of this job alone; empty: no checkpoint is kept. Those after the point where the run begins are moved aside.
   std::string checkpoint_folder;
   std::string resume_from;                                   ///< a checkpoint to continue; empty: start anew

@@ -28,7 +28,8 @@ class StageNotes {
   /// An operator or a service that ran.
   void add(Place place, const InFlight& flight, const Completion& done, Duration skew) {
     if (timings_.empty()) timings_.reserve(most_events / 2);
-    timings_.push_back({place, flight.op ? std::optional(flight.op->kind) : std::nullopt, done.ended - done.started});
+    timings_.push_back(
+        {place, flight.key, flight.op ? std::optional(flight.op->kind) : std::nullopt, done.ended - done.started});
     std::string service = flight.op ? "" : std::string(name_of(flight.service));
     add({EventKind::ran, done.ended, done.started, place, flight.key, flight.op, {}, std::move(service)}, skew);
   }

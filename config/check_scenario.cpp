@@ -105,6 +105,12 @@ void check_event(const EventPattern& pattern, const Subject& subject) {
                    fmt::format("expected an event of this job, got {}, but the job keeps no checkpoints "
                                "(checkpoint.every = 0); set checkpoint.every",
                                name_of(pattern.event)));
+  } else if ((pattern.event == saving || pattern.event == saved) && pattern.iteration &&
+             pattern.iteration->value % t.checkpoint.every != 0 && pattern.iteration->value < t.job.iterations) {
+    subject.refuse(ErrorCode::never_fires, pattern.iteration_at, "when.iteration",
+                   fmt::format("expected an iteration whose state is saved (each checkpoint.every = {}, and the last "
+                               "one, {}), got {}",
+                               t.checkpoint.every, t.job.iterations, pattern.iteration->value));
   }
 }
 

@@ -15,8 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t most_seeds = 1'000'000;
-
 // A path within the scenario's folder, from where the scenario's own path starts.
 std::string beside(const std::string& file_name, const std::string& path) {
   return (std::filesystem::path(file_name).parent_path() / path).lexically_normal().string();

@@ -196,6 +196,9 @@ std::string_view name_of(ScenarioWorld world);
 /// That of a file which names none.
 Duration usual_deadline(ScenarioWorld world);
 
+/// Of one scenario, or of one call.
+inline constexpr std::uint64_t most_seeds = 1'000'000;
+
 struct Scenario {
   std::string file;  ///< as given
   std::string name;

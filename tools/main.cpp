@@ -9,6 +9,7 @@
 #include <exception>
 #include <tuple>
 
+#include "config/scenario.hpp"
 #include "planning/bug.hpp"
 #include "planning/units.hpp"
 #include "tools/commands.hpp"
@@ -27,7 +28,7 @@ void add_file_options(CLI::App& verb, FileOptions& options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-// "7" or "1..100".
+// "7" or "1..100", as many as a scenario may name.
 std::optional<std::pair<std::uint64_t, std::uint64_t>> parse_seeds(const std::string& text) {
   const auto number = [](std::string_view digits, std::uint64_t& out) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
@@ -37,6 +38,7 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> parse_seeds(const std::st
   const std::size_t dots = text.find("..");
   const bool last = number(dots == std::string::npos ? text : text.substr(dots + 2), seeds.second);
   if (!last || !number(text.substr(0, dots), seeds.first) || seeds.first > seeds.second) return std::nullopt;
+  if (seeds.second - seeds.first >= most_seeds) return std::nullopt;
   return seeds;
 }
 
@@ -186,7 +188,8 @@ void add_scenario_verbs(CLI::App& app, ScenarioOptions& options, int& code) {
         [&options](const std::string& seeds) {
           options.seeds = parse_seeds(seeds);
           if (!options.seeds)
-            throw CLI::ValidationError("--seeds", "expected a number below 2^64 or A..B, got '" + seeds + "'");
+            throw CLI::ValidationError(
+                "--seeds", "expected a number below 2^64, or A..B for up to 1,000,000 of them, got '" + seeds + "'");
         },
         "a number or a range of seeds, A..B");
     sub->add_flag("--json", options.json, "one object on one line per run");
@@ -290,7 +293,8 @@ int command(int argc, char** argv) {
     const std::string text = !seeds.empty() ? seeds : !seed.empty() ? seed : "1";
     const auto range = parse_seeds(text);
     if (!range)
-      throw CLI::ValidationError("--seed, --seeds", "expected a number below 2^64 or A..B, got '" + text + "'");
+      throw CLI::ValidationError(
+          "--seed, --seeds", "expected a number below 2^64, or A..B for up to 1,000,000 of them, got '" + text + "'");
     std::tie(sim.first_seed, sim.last_seed) = *range;
     if (!lateness.empty()) {
       const auto duration = parse_duration(lateness);

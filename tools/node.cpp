@@ -9,7 +9,9 @@
 #include "actors/cluster/member.hpp"
 #include "tools/open_topology.hpp"
 #include "tools/output.hpp"
+#include "tools/progress.hpp"
 #include "tools/report.hpp"
+#include "tools/resume.hpp"
 #include "tools/stop_signals.hpp"
 #include "transport/certificates.hpp"
 #include "transport/real_disk.hpp"
@@ -128,7 +130,18 @@ int node_command(const NodeOptions& options) {
   try {
     Cluster cluster(*world, *topology, *index);
     const BeginJob begin = cluster.join(*leader, start_up_of(nullptr));
-    const FinishJob end = run_member(*world, *topology, cluster, begin, stop_is_asked);
+    std::optional<Progress> progress;
+    MemberOptions member{
+        stop_is_asked, [](const std::string& text) { complain("{}\n", text); }, {}, checkpoint_folder(*topology)};
+    member.on_iteration = [&](const IterationReport& report) {
+      if (!progress) progress.emplace(topology->job.iterations, report.iteration.value - 1, topology->emulated());
+      progress->show(report);
+    };
+    const auto [end, led] = run_member(*world, *topology, cluster, begin, member);
+    progress.reset();
+    if (led)
+      return report_run(world->disk(), *topology, *led, fmt::format("{}/run-{}.json", begin.folder, name),
+                        options.run.file.json);
     if (end.ending != Ending::done && end.ending != Ending::stopped) complain("node '{}': {}\n", name, end.reason);
     RunResult result;
     result.ending = end.ending;

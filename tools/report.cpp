@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/checkpoint/checkpoint_folder.hpp"
+#include "tools/output.hpp"
 #include "tools/resume.hpp"
 #include "tools/table.hpp"
 
@@ -233,6 +234,18 @@ std::size_t terminal_width() {
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40) return std::min<std::size_t>(size.ws_col, 200);
   return 110;
+}
+
+int report_run(Disk& disk, const Topology& topology, const RunResult& result, const std::string& record, bool json) {
+  const std::string object = to_json(topology, result, topology.job.seed);
+  if (const DiskStatus error = disk.write_whole(record, object + "\n"))
+    complain("the record of the run is not kept: {}\n", error->text());
+  if (json) {
+    say("{}\n", object);
+  } else {
+    say("{}", summary(topology, result, terminal_width()));
+  }
+  return result.log_error.empty() ? exit_code(result) : std::max<int>(fault, exit_code(result));
 }
 
 }  // namespace stagecraft::tools

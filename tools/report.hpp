@@ -29,6 +29,9 @@ double tokens_per_second(const RunResult& result);
 /// What the command ends with after this run.
 int exit_code(const RunResult& result);
 
+/// Keeps the record of the run in a file and says how it went, to a person or as one object. The exit code.
+int report_run(Disk& disk, const Topology& topology, const RunResult& result, const std::string& record, bool json);
+
 /// Columns of standard output; 110 when it is no terminal.
 std::size_t terminal_width();
 

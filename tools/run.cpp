@@ -1,10 +1,6 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <thread>
 
@@ -13,6 +9,7 @@
 #include "tools/child_processes.hpp"
 #include "tools/commands.hpp"
 #include "tools/control_desk.hpp"
+#include "tools/folder_lock.hpp"
 #include "tools/node.hpp"
 #include "tools/open_topology.hpp"
 #include "tools/output.hpp"
@@ -25,31 +22,6 @@
 namespace stagecraft::tools {
 
 namespace {
-
-// Keeps a second run of the job out of its folder of checkpoints for as long as it lives.
-class RunLock {
- public:
-  explicit RunLock(const Topology& topology) : path_(checkpoint_folder(topology) + ".lock") {
-    std::error_code ignored;
-    std::filesystem::create_directories(topology.checkpoint.dir, ignored);
-    descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    is_taken_ = descriptor_ >= 0 && flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  }
-  ~RunLock() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
-
-  /// Another run holds it.
-  bool is_taken() const { return is_taken_; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  int descriptor_ = -1;  // none where the folder can't be written to: then no checkpoint can either
-  bool is_taken_ = false;
-};
 
 // A folder of its own for every run: output.dir/<job>-<n>, the first n that nobody has.
 std::optional<std::string> make_run_folder(const Topology& topology) {
@@ -79,7 +51,7 @@ void start_others(const Topology& topology, const RunCommandOptions& options, co
 // Runs the job in this process, or as the first node of several.
 int run_here(World& world, const Topology& topology, const RunCommandOptions& options, Cluster* cluster,
              ChildProcesses* children) {
-  const RunLock lock(topology);
+  const FolderLock lock(checkpoint_folder(topology));
   if (lock.is_taken()) {
     complain(
         "{}: another run of job '{}' holds '{}': wait for it, or give this one another job.name or "
@@ -98,6 +70,7 @@ int run_here(World& world, const Topology& topology, const RunCommandOptions& op
 
   run.log_path = *folder + "/events.jsonl";
   run.trace_path = *folder + "/trace.json";
+  run.folder = *folder;
   run.cluster = cluster;
   run.start_up = start_up_of(children);
   run.stop_asked = [] {
@@ -121,15 +94,7 @@ int run_here(World& world, const Topology& topology, const RunCommandOptions& op
     complain("{}: {}\n", topology.file, problem.what());
     return bad_input;
   }
-  const std::string record = to_json(topology, result, topology.job.seed);
-  if (const DiskStatus error = world.disk().write_whole(*folder + "/run.json", record + "\n"))
-    complain("the record of the run is not kept: {}\n", error->text());
-  if (options.file.json) {
-    say("{}\n", record);
-  } else {
-    say("{}", summary(topology, result, terminal_width()));
-  }
-  return result.log_error.empty() ? exit_code(result) : std::max<int>(fault, exit_code(result));
+  return report_run(world.disk(), topology, result, *folder + "/run.json", options.file.json);
 }
 
 }  // namespace

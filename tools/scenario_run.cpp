@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "actors/faults/judge.hpp"
 #include "actors/faults/scenario_run.hpp"
 #include "tools/commands.hpp"
+#include "tools/folder_lock.hpp"
 #include "tools/open_scenario.hpp"
 #include "tools/output.hpp"
 #include "tools/scenario_report.hpp"
@@ -23,6 +25,13 @@ struct Tally {
 
 // Runs every seed of one file. Throws CannotStart.
 void run_seeds(const std::string& file, const Scenario& scenario, const Topology& topology, bool json, Tally& tally) {
+  std::optional<FolderLock> lock;
+  if (scenario.world == ScenarioWorld::real) lock.emplace(real_folder_of(scenario, topology));
+  if (lock && lock->is_taken())
+    throw CannotStart(
+        fmt::format("another run of a scenario of this name holds '{}': wait for it, or give this one "
+                    "another name, or its topology another output.dir",
+                    lock->path()));
   const auto disk = std::make_shared<RealDisk>();
   const RunResult reference = run_scenario(scenario, topology, scenario.first_seed, disk, FaultsOf::nobody).result;
   for (std::uint64_t seed = scenario.first_seed;; ++seed) {

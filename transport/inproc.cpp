@@ -23,7 +23,7 @@ class InprocChannel final : public Channel {
   void tell(Parcel parcel) override {
     STAGECRAFT_ASSERT(parcel.payload.empty(), "a payload has to be sent");
     if (weather_ && weather_->holds([this, parcel] { tell(late(parcel)); })) return;
-    parcel.due += cost_.latency;
+    parcel.due += weather_ ? weather_->cost(cost_, {}).latency : cost_.latency;
     deliver(std::move(parcel));
   }
 

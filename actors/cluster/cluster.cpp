@@ -153,18 +153,29 @@ BeginJob Cluster::join(const NetworkAddress& leader, const RunOptions::StartUp& 
   return *begun;
 }
 
+GateNews::Board Cluster::look() {
+  GateNews::Board board = news_->read();
+  leader_ = board.leader;
+  if (board.succession) succession_ = std::move(board.succession);
+  return board;
+}
+
 std::optional<FinishJob> Cluster::finished() {
-  const GateNews::Board board = news_->read();
+  const GateNews::Board board = look();
   if (board.finish) return board.finish;
-  if (const auto it = board.lost.find(0); it != board.lost.end())
-    return FinishJob{Ending::fault,
-                     fmt::format("node '{}', which leads the job, is lost: {}", topology_.nodes[0].name, it->second)};
+  if (board.over)
+    return FinishJob{Ending::fault, fmt::format("node '{}': {}", topology_.nodes[index_].name, *board.over)};
   return std::nullopt;
+}
+
+std::optional<Succession> Cluster::succession() {
+  look();
+  return std::exchange(succession_, std::nullopt);
 }
 
 std::vector<std::string> Cluster::newly_lost() {
   std::vector<std::string> texts;
-  for (const auto& [node, why] : news_->read().lost)
+  for (const auto& [node, why] : look().lost)
     if (told_.insert(node).second)
       texts.push_back(fmt::format("node '{}' is lost: {}", topology_.nodes[node].name, why));
   return texts;
@@ -173,7 +184,7 @@ std::vector<std::string> Cluster::newly_lost() {
 void Cluster::finish(const FinishJob& end) {
   tell_from_outside(gate_, end);
   const Instant deadline = world_.now() + 2s;
-  world_.drive([&] { return news_->read().lost.size() + 1 >= topology_.nodes.size() || world_.now() > deadline; });
+  world_.drive([&] { return look().lost.size() + 1 >= topology_.nodes.size() || world_.now() > deadline; });
 }
 
 }  // namespace stagecraft

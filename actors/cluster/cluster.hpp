@@ -39,14 +39,19 @@ class Cluster {
   /// Any other: comes to the first node, at `leader`, and waits for its begin. Throws CannotStart.
   BeginJob join(const NetworkAddress& leader, const RunOptions::StartUp& patience);
 
-  /// How the job ended, once the first node has said so; of a first node that is gone without a word: what is known.
+  /// How the job ended, once the node that leads it has said so, or why this node's part of it is over.
   std::optional<FinishJob> finished();
+  /// Once: this node is to lead the job from now on.
+  std::optional<Succession> succession();
+  /// Which node leads the job.
+  std::uint32_t leader() const { return leader_; }
   /// Nodes that are gone and have not been told of, in words.
   std::vector<std::string> newly_lost();
   /// The first node: all others end. Waits a little for them to go.
   void finish(const FinishJob& end);
 
  private:
+  GateNews::Board look();
   void reach_others(const GateNews::Board& board, Instant deadline);
   std::string no_answer(const std::set<std::string>& failures) const;
   [[noreturn]] void give_up(const std::string& why) const;
@@ -57,6 +62,8 @@ class Cluster {
   std::shared_ptr<GateNews> news_;
   GateActor gate_;
   NetworkAddress address_;
+  std::optional<Succession> succession_;  // heard of, and not taken
+  std::uint32_t leader_ = 0;
   std::set<std::uint32_t> told_;                   // lost nodes
   std::map<std::uint32_t, std::string> to_reach_;  // addresses of gates
   Instant reach_again_{};

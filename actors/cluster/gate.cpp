@@ -15,6 +15,7 @@ GateNews::Board GateNews::read() {
   board_.to_reach.clear();
   board_.refusals.clear();
   board_.retired.clear();
+  board_.succession.reset();
   return board;
 }
 
@@ -63,12 +64,20 @@ struct GateState {
   std::map<ActorName, std::shared_ptr<Doorway>> here;
   std::map<ActorName, std::vector<Arrived>> early;  // for those who are yet to be spawned
 
+  std::optional<Membership> membership;             // from the begin of the job to its end
+  std::map<std::uint32_t, std::string> lost;        // nodes, and why
+  Minutes minutes;                                  // the newest
+  std::map<std::uint64_t, std::uint32_t> asked_by;  // views that wait for this node's account: their leaders
+  std::map<std::uint32_t, Account> accounts;        // of other nodes, for the view that this one proposes
+  std::optional<NodesGone> succeeds;                // it is to lead, when its own account is there
+
   // -- messages of the job
   void on(GateWiring&& x) {
     for (auto& [index, peer] : x.peers) {
       self->monitor(peer.door);
       peers[index].to = std::move(peer);
     }
+    begin_membership();
   }
   void on(const Served& x) { node = x.node; }
   void on(Hosted&& x) {
@@ -91,11 +100,12 @@ struct GateState {
   void send(const PeerDoor& to, Kind kind, std::string bytes = {}, std::uint64_t number = 0) {
     tell(self, to, Envelope{kind, options.index, number, std::move(bytes)});
   }
-  // Whoever sends what can't be read is no node of this job.
+  // Whoever sends what can't be read is no node of this job. Nobody speaks in the name of another one.
   void on(const Envelope& x) try {
-    if (x.kind != Kind::message) return on_start_up(x);
+    if (x.kind == Kind::hello || x.kind == Kind::greeting) return on_start_up(x);
     const auto it = peers.find(x.from);
-    if (it == peers.end()) return;
+    if (it == peers.end() || it->second.to.door.address() != self->current_sender()) return;
+    if (x.kind != Kind::message) return on_start_up(x);
     Peer& peer = it->second;
     if (x.number != peer.received + 1)
       throw WireError(fmt::format("message {} came after {}", x.number, peer.received));
@@ -147,15 +157,21 @@ struct GateState {
   }
   void on(const LanesAreUp& x) { step(start_up::LanesUp{x.node}); }
   void on(const NodeLost& x) { lose(x.node, x.why); }
-  void on(const BeginJob& x) { send_all(Kind::begin, text_of(x)); }
-  void on(const FinishJob& x) { send_all(Kind::finish, text_of(x)); }
+  void on(const BeginJob& x) {
+    send_all(Kind::begin, text_of(x));
+    begin_membership();
+  }
+  void on(const FinishJob& x) {
+    membership.reset();
+    send_all(Kind::finish, text_of(x));
+  }
   void on(const Rehomed& x) {
     send_all(Kind::rehomed, text_of(x));
     adopt(x);
   }
   void adopt(const Rehomed& x) {
     homes->adopt(x.homes);
-    if (node) tell(self, node, x);
+    tell_node(x);
   }
   void send_all(Kind kind, const std::string& bytes) {
     for (const auto& [index, peer] : peers) send(peer.to.door, kind, bytes);
@@ -177,16 +193,104 @@ struct GateState {
       case Kind::refused:
         return options.news->change([&](auto& board) { board.refused = x.bytes; });
       case Kind::begin: {
-        const BeginJob begin = read_text<BeginJob>(x.bytes);
-        return options.news->change([&](auto& board) { board.begin = begin; });
+        const BeginJob job = read_text<BeginJob>(x.bytes);
+        begin_membership();
+        return options.news->change([&](auto& board) { board.begin = job; });
       }
       case Kind::rehomed:
         return adopt(read_text<Rehomed>(x.bytes));
+      case Kind::minutes:
+        return note(read_text<Minutes>(x.bytes));
+      case Kind::vote:
+        return agree(membership::Voted{x.from, read_text<View>(x.bytes)});
+      case Kind::view:
+        return agree(membership::Proposed{read_text<View>(x.bytes)});
+      case Kind::accept: {
+        const Account account = accounts[x.from] = read_text<Account>(x.bytes);
+        return agree(membership::Accepted{x.from, account.view});
+      }
       case Kind::finish: {
         const FinishJob finish = read_text<FinishJob>(x.bytes);
+        membership.reset();
         return options.news->change([&](auto& board) { board.finish = finish; });
       }
     }
+  }
+
+  // -- who is left, and who leads
+  void begin_membership() {
+    membership.emplace(options.index, static_cast<std::uint32_t>(options.topology->nodes.size()));
+    for (const auto& [index, why] : lost) agree(membership::NodeLost{index});
+  }
+  void on(const Minutes& x) { send_all(Kind::minutes, text_of(x)); }
+  void note(const Minutes& x) {
+    if (x.key > minutes.key) minutes = x;
+    if (node) tell(self, node, x);
+  }
+  void on(const WaitOver& x) { agree(membership::TimeUp{x.wait}); }
+  void on(Account x) {
+    x.newest = minutes;
+    if (const auto leader = asked_by.extract(x.view); leader && peers.contains(leader.mapped()))
+      send(peers.at(leader.mapped()).to.door, Kind::accept, text_of(x));
+    if (succeeds && membership && x.view == membership->view().number) succeed(std::move(x));
+  }
+  void agree(const membership::Event& event) {
+    if (!membership) return;
+    for (const membership::Effect& effect : membership->step(event))
+      std::visit([this](const auto& e) { apply(e); }, effect);
+  }
+  void apply(const membership::Vote& e) {
+    if (const auto it = peers.find(e.to); it != peers.end()) send(it->second.to.door, Kind::vote, text_of(e.view));
+  }
+  void apply(const membership::Propose& e) {
+    accounts.clear();
+    for (const std::uint32_t n : e.view.members)
+      if (const auto it = peers.find(n); it != peers.end()) send(it->second.to.door, Kind::view, text_of(e.view));
+  }
+  void apply(const membership::Accept& e) {
+    asked_by[e.number] = e.to;
+    ask(e.number);
+  }
+  void ask(std::uint64_t view) {
+    if (node) return tell(self, node, AskAccount{view});
+    tell(self, GateActor{self}, Account{view, {}, {}, {}});  // nobody lives here yet
+  }
+  void apply(const membership::Settled& e) {
+    NodesGone nodes{{}, membership->view().members};
+    for (const std::uint32_t n : e.gone) nodes.gone.push_back({n, lost[n]});
+    if (!e.anew) return tell_node(std::move(nodes));
+    succeeds = std::move(nodes);
+    ask(membership->view().number);
+  }
+  void succeed(Account own) {
+    Succession from{std::move(own.missing), std::move(own.homes), std::move(own.newest), *std::exchange(succeeds, {})};
+    for (auto& [index, account] : accounts) {
+      from.missing.insert(from.missing.end(), account.missing.begin(), account.missing.end());
+      if (account.homes.version > from.homes.version) from.homes = std::move(account.homes);
+      if (account.newest.key > from.newest.key) from.newest = std::move(account.newest);
+    }
+    lead(options.index);
+    if (options.news) options.news->change([&](auto& board) { board.succession = std::move(from); });
+  }
+  void apply(const membership::Follow& e) {
+    lead(e.leader);
+    tell_node(Led{e.leader});
+  }
+  void lead(std::uint32_t leader) {
+    homes->lead(leader);
+    if (options.news) options.news->change([&](auto& board) { board.leader = leader; });
+  }
+  void apply(const membership::Part& e) { part(e.node, "the other nodes gave it up"); }
+  void apply(const membership::Wait& e) {
+    tell_after(self, options.topology->timeouts.node, GateActor{self}, WaitOver{e.wait});
+  }
+  void apply(const membership::End& e) {
+    if (membership->leads()) tell_node(JobEnded{Ending::fault, e.why});
+    if (options.news) options.news->change([&](auto& board) { board.over = e.why; });
+  }
+  template <class Message>
+  void tell_node(Message message) {
+    if (node) tell(self, node, std::move(message));
   }
   void join(std::uint32_t index, const PeerDoor& door) {
     peers[index].to.door = door;
@@ -234,14 +338,20 @@ struct GateState {
       if (peer.to.door.address() == down.source) return lose(index, "its process is gone, or does not answer");
   }
   void lose(std::uint32_t index, const std::string& why) {
+    if (part(index, why)) agree(membership::NodeLost{index});
+  }
+  // Nothing comes from that node any more, and nothing goes there.
+  bool part(std::uint32_t index, const std::string& why) {
     auto peer = peers.extract(index);
-    if (!peer) return;
-    if (node) tell(self, node, NodeGone{index, why});
-    if (!options.news) return;
+    if (!peer) return false;
+    self->demonitor(peer.mapped().to.door.address());
+    lost.emplace(index, why);
+    if (!options.news) return true;
     options.news->change([&](auto& board) {
       board.lost.emplace(index, why);
       board.retired.push_back(std::move(peer.mapped().to.route));
     });
+    return true;
   }
 };
 

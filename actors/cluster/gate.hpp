@@ -2,11 +2,12 @@
 //
 // Who knocks: the stand-ins of this node's cast (what is to leave), the gates of other nodes (what arrives), whoever
 // spawns the cast (who lives here), the thread that starts and ends the job. What it does: lets nodes in and finds them
-// (start_up_machine.hpp), carries small messages as envelopes and those with tensors over the lanes to that node, hands
-// what arrives to whoever has the name, says when a node is gone. What it owns: the routes to the others. What it never
-// does: look into a message, wait, decide that the job is over.
-// Order: between two nodes small messages keep theirs, those of one lane keep theirs, and one with tensors never
-// overtakes a small one that was sent before it. A small one may overtake: data messages carry their key.
+// (start_up_machine.hpp), agrees with the others on who is left and who leads (membership.hpp), carries small messages
+// as envelopes and those with tensors over the lanes to that node, hands what arrives to whoever has the name, says
+// when a node is gone. What it owns: the routes to the others. What it never does: look into a message, wait, decide
+// that the job is over. Order: between two nodes small messages keep theirs, those of one lane keep theirs, and one
+// with tensors never overtakes a small one that was sent before it. A small one may overtake: data messages carry their
+// key.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,7 @@
 
 #include "actors/caf.hpp"
 #include "actors/cluster/homes.hpp"
+#include "actors/cluster/membership.hpp"
 #include "actors/cluster/start_up_machine.hpp"
 #include "actors/doors.hpp"
 
@@ -59,6 +61,10 @@ struct Envelope {
     meshed,
     begin,
     rehomed,
+    minutes,
+    vote,
+    view,
+    accept,
     finish
   } kind = Kind::message;
   std::uint32_t from = 0;    ///< index of the node
@@ -82,9 +88,10 @@ struct BeginJob {
   StartPoint start;
   bool checkpoints = false;  ///< the job keeps them
   bool resumes = false;      ///< the state to begin with comes with the first Open
+  std::string folder;        ///< of the run, for logs and the record; empty: none is kept
 };
 STAGECRAFT_WIRE(StartPoint, x.iteration, x.steps, x.tokens)
-STAGECRAFT_WIRE(BeginJob, x.now, x.start, x.checkpoints, x.resumes)
+STAGECRAFT_WIRE(BeginJob, x.now, x.start, x.checkpoints, x.resumes, x.folder)
 /// The first node -> all others: it is over.
 struct FinishJob {
   Ending ending = Ending::done;
@@ -103,6 +110,11 @@ struct NodeLost {  ///< lanes -> gate
   std::uint32_t node = 0;
   std::string why;
 };
+struct WaitOver {  ///< timer -> gate: the members of the job should have agreed by now
+  std::uint64_t wait = 0;
+};
+STAGECRAFT_WIRE(View, x.number, x.leader, x.members)
+STAGECRAFT_WIRE(WaitOver, x.wait)
 
 /// Takes what has tensors to another node's gate, in order per lane. Called by the gate alone; never blocks.
 class BulkRoute {
@@ -125,7 +137,7 @@ struct GateWiring {  ///< in one process: the others are there
 };
 
 using GateActor = Door<GateWiring, Served, Hosted, Outgoing, Envelope, BulkArrived, Connected, LanesAreUp, NodeLost,
-                       Hello, BeginJob, Rehomed, FinishJob>;
+                       Hello, BeginJob, Minutes, Account, WaitOver, Rehomed, FinishJob>;
 
 /// What a gate tells the thread that starts and ends a job. Any thread; `news` is called after each change.
 class GateNews {
@@ -138,6 +150,9 @@ class GateNews {
     std::optional<std::string> refused;     ///< by the first node
     std::optional<BeginJob> begin;
     std::optional<FinishJob> finish;
+    std::uint32_t leader = 0;                         ///< node that leads the job
+    std::optional<Succession> succession;             ///< taken away: this node is to lead from now on
+    std::optional<std::string> over;                  ///< the job ends here, and why: this node belongs to no majority
     std::map<std::uint32_t, std::string> lost;        ///< nodes, and why
     std::vector<std::shared_ptr<BulkRoute>> retired;  ///< taken away: their end may take a moment
   };

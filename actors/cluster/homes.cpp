@@ -38,7 +38,7 @@ std::uint32_t Homes::of(const ActorName& name) const {
       return member(Member::Role::stage, {topology_->pipeline.shape().stage_of(chunk), name.place.replica});
     }
     default:
-      return 0;
+      return leader_;
   }
 }
 
@@ -67,13 +67,13 @@ std::uint32_t Homes::best_home(const Member& member) const {
   return std::get<2>(*best);
 }
 
-std::vector<Member> Homes::abandon(std::uint32_t node) {
-  gone_.insert(node);
-  std::vector<Member> lost;
-  if (gone_.size() == topology_->nodes.size()) return lost;
+std::vector<std::pair<Member, std::uint32_t>> Homes::keep(const std::vector<std::uint32_t>& left) {
+  for (std::uint32_t n = 0; n < topology_->nodes.size(); ++n)
+    if (std::find(left.begin(), left.end(), n) == left.end()) gone_.insert(n);
+  std::vector<std::pair<Member, std::uint32_t>> lost;
   for (const Member& member : members())
-    if (of(member) == node) lost.push_back(member);
-  for (const Member& member : lost) moved_[member] = best_home(member);
+    if (gone_.contains(of(member))) lost.emplace_back(member, of(member));
+  for (const auto& [member, node] : lost) moved_[member] = best_home(member);
   return lost;
 }
 

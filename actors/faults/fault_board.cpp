@@ -33,7 +33,7 @@ class FaultBoard::Weather final : public LinkWeather {
     for (const std::uint32_t i : board_.active_) {
       const FaultSpec& fault = board_.spec(i);
       const bool cut = fault.kind == FaultKind::partition &&
-                       board_.cuts(fault, board_.node_of({from_, replica_}), board_.node_of({to_, replica_}));
+                       board_.cuts(fault, board_.node_of(Place{from_, replica_}), board_.node_of(Place{to_, replica_}));
       if (!cut && !(fault.kind == FaultKind::link_down && concerns(fault))) continue;
       board_.hold(i, std::move(again));
       return true;
@@ -120,9 +120,15 @@ DiskFault FaultBoard::disk_fault(const FaultSpec& fault) const {
   return {kind, fault.operation};
 }
 
-void FaultBoard::place(std::uint64_t actor, std::uint32_t node, std::optional<Place> place) {
+void FaultBoard::place(std::uint64_t actor, std::optional<Place> place) {
   const Lock lock(mutex_);
-  parties_[actor] = {node, place};
+  parties_[actor] = place;
+}
+
+std::uint32_t FaultBoard::node_of(const std::optional<Place>& place) const {
+  if (!place) return 0;
+  const auto it = moved_.find(*place);
+  return it == moved_.end() ? topology_.seat(*place).node : it->second;
 }
 
 bool FaultBoard::concerns(const FaultSpec& fault, const std::optional<Place>& place) const {
@@ -137,8 +143,9 @@ bool FaultBoard::strikes_device(std::uint32_t fault, Place place) const {
          std::find(left_behind_.begin(), left_behind_.end(), std::pair{fault, place}) == left_behind_.end();
 }
 
-void FaultBoard::moved(Place place) {
+void FaultBoard::moved(Place place, std::uint32_t node) {
   const Lock lock(mutex_);
+  moved_[place] = node;
   for (const std::uint32_t i : active_) left_behind_.emplace_back(i, place);
 }
 
@@ -151,13 +158,13 @@ std::vector<Duration> FaultBoard::copies(std::uint64_t from, std::uint64_t to) {
   const Lock lock(mutex_);
   std::vector<Duration> late(1, Duration{});
   if (active_.empty()) return late;
-  const Party& sender = parties_[from];
-  const Party& receiver = parties_[to];
+  const std::optional<Place>& sender = parties_[from];
+  const std::optional<Place>& receiver = parties_[to];
   for (const std::uint32_t i : active_) {
     const FaultSpec& fault = spec(i);
     const bool message =
         fault.kind == FaultKind::drop || fault.kind == FaultKind::duplicate || fault.kind == FaultKind::reorder;
-    if (!message || (!concerns(fault, sender.place) && !concerns(fault, receiver.place))) continue;
+    if (!message || (!concerns(fault, sender) && !concerns(fault, receiver))) continue;
     if (!chance(draws_[i], fault.probability)) continue;
     if (fault.kind == FaultKind::drop) return {};
     if (fault.kind == FaultKind::duplicate) late.push_back(late.front());
@@ -170,7 +177,8 @@ std::vector<Duration> FaultBoard::copies(std::uint64_t from, std::uint64_t to) {
 bool FaultBoard::holds(std::uint64_t from, std::uint64_t to, Again again) {
   const Lock lock(mutex_);
   for (const std::uint32_t i : active_) {
-    if (spec(i).kind != FaultKind::partition || !cuts(spec(i), parties_[from].node, parties_[to].node)) continue;
+    if (spec(i).kind != FaultKind::partition || !cuts(spec(i), node_of(parties_[from]), node_of(parties_[to])))
+      continue;
     hold(i, std::move(again));
     return true;
   }

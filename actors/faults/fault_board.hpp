@@ -72,8 +72,8 @@ class FaultBoard {
   void use(FaultyDisk& disk) { disk_ = &disk; }
 
   // -- control messages
-  /// An actor lives on a node, for a stage (or none).
-  void place(std::uint64_t actor, std::uint32_t node, std::optional<Place> place);
+  /// An actor works for a stage, where that lives, or for all of them, on the first node.
+  void place(std::uint64_t actor, std::optional<Place> place);
   /// How late each copy of a message is to be; empty: it is lost.
   std::vector<Duration> copies(std::uint64_t from, std::uint64_t to);
   /// True when nothing passes between the two; `again` is kept until something does.
@@ -89,24 +89,21 @@ class FaultBoard {
   // -- devices
   /// Asked once for each completion of an operator (`has_output`: it gives a tensor that goes on).
   DeviceVerdict judge(Place place, const Completion& completion, bool has_output, Again again);
-  /// The stage has another device: what has befallen the one before does not concern it.
-  void moved(Place place);
+  /// The stage has another device, on this node: what has befallen the one before does not concern it. Who works for it
+  /// goes with it.
+  void moved(Place place, std::uint32_t node);
   /// How far the clock is off that a place stamps its events with.
   Duration skew(Place place) const;
 
  private:
   class Weather;
-  struct Party {
-    std::uint32_t node = 0;
-    std::optional<Place> place;
-  };
   using Lock = std::lock_guard<std::mutex>;
 
   const FaultSpec& spec(std::size_t fault) const { return scenario_.faults[fault]; }
   bool concerns(const FaultSpec& fault, const std::optional<Place>& place) const;
   bool strikes_device(std::uint32_t fault, Place place) const;
   bool cuts(const FaultSpec& fault, std::uint32_t one, std::uint32_t other) const;
-  std::uint32_t node_of(Place place) const { return topology_.seat(place).node; }
+  std::uint32_t node_of(const std::optional<Place>& place) const;
   DiskFault disk_fault(const FaultSpec& fault) const;
   void hold(std::size_t fault, Again again);
 
@@ -120,10 +117,11 @@ class FaultBoard {
   std::mutex going_on_;  // held while what was held goes on; before `mutex_`
   bool closed_ = false;
   mutable std::mutex mutex_;
-  std::vector<std::uint32_t> active_;  // in the order of striking
-  std::vector<std::uint32_t> once_;    // struck, and not yet taken by an operator
-  std::unordered_map<std::uint64_t, Party> parties_;
-  std::map<std::size_t, std::vector<Again>> held_;  // by the fault that holds
+  std::vector<std::uint32_t> active_;                                // in the order of striking
+  std::vector<std::uint32_t> once_;                                  // struck, and not yet taken by an operator
+  std::unordered_map<std::uint64_t, std::optional<Place>> parties_;  // for which stage each actor works
+  std::map<Place, std::uint32_t> moved_;                             // stages: to which node
+  std::map<std::size_t, std::vector<Again>> held_;                   // by the fault that holds
   std::vector<std::unique_ptr<Weather>> weathers_;
   std::vector<Entropy> draws_;  // of each fault
   std::vector<FaultMoment> moments_;

@@ -23,20 +23,19 @@ std::string last_lines(const std::string& text) {
   return at == std::string::npos || at == 0 ? text : text.substr(at + 1);
 }
 
-std::string folder_of(const Scenario& scenario, const Topology& topology) {
-  if (scenario.world == ScenarioWorld::virtual_clock) return "/simulated";
+}  // namespace
+
+std::string real_folder_of(const Scenario& scenario, const Topology& topology) {
   std::string name = scenario.name;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '-');
   return topology.output.dir + "/scenarios/" + name;
 }
 
-}  // namespace
-
 ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, std::uint64_t seed,
                             const std::shared_ptr<Disk>& disk, FaultsOf faults) {
   const bool is_virtual = scenario.world == ScenarioWorld::virtual_clock;
-  const std::string folder = folder_of(scenario, topology);
+  const std::string folder = is_virtual ? "/simulated" : real_folder_of(scenario, topology);
   const std::shared_ptr<Disk> below = is_virtual ? std::make_shared<MemoryDisk>(disk) : disk;
   const auto faulty = std::make_shared<FaultyDisk>(*below);
   if (!is_virtual) below->remove(folder);

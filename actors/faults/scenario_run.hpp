@@ -24,8 +24,11 @@ struct ScenarioRecord {
 /// Whether the scenario's faults strike, or the run is there to be compared with.
 enum class FaultsOf : std::uint8_t { scenario, nobody };
 
-/// The disk that the scenario's files are read from; what a virtual run writes never reaches it. A real run keeps its
-/// log and checkpoints in `<output.dir>/scenarios/<name>`, which it empties first. Throws CannotStart.
+/// Where a run in the real world keeps its log and checkpoints: `<output.dir>/scenarios/<name>`.
+std::string real_folder_of(const Scenario& scenario, const Topology& topology);
+
+/// The disk that the scenario's files are read from; what a virtual run writes never reaches it. A real run empties
+/// its folder first. Throws CannotStart.
 ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, std::uint64_t seed,
                             const std::shared_ptr<Disk>& disk, FaultsOf faults = FaultsOf::scenario);
 

@@ -3,20 +3,10 @@
 
 #include "actors/cluster/stand_in.hpp"
 #include "actors/node.hpp"
-#include "fixture.hpp"
+#include "node_killer.hpp"
 
 namespace stagecraft::test {
 namespace {
-
-std::vector<std::string> on_nodes(std::vector<std::uint32_t> devices, std::vector<std::string> more) {
-  std::string nodes;
-  for (std::size_t n = 0; n < devices.size(); ++n)
-    nodes += fmt::format("{}{{ name: n{}, devices: [{{ kind: cpu, count: {}, memory: 1GiB }}] }}", n > 0 ? ", " : "", n,
-                         devices[n]);
-  more.push_back(fmt::format("nodes=[{}]", nodes));
-  more.push_back("job.iterations=4");
-  return more;
-}
 
 void expect_same_bits_apart(const std::vector<std::uint32_t>& devices, const std::vector<std::string>& sets) {
   const Topology topology = load(tiny_file(), on_nodes(devices, sets));
@@ -110,27 +100,6 @@ TEST(NodesApart, replace_whoever_dies_on_whichever_of_them) {
       }
 }
 
-// Runs with a whole node (its cast, its node actor and its gate) dying before message `at`; node 0: nobody dies.
-RunResult run_without(const Topology& topology, std::uint32_t victim, std::uint64_t at, std::uint64_t& last,
-                      const std::vector<Move>& moves = {}) {
-  std::vector<NodeHandles> nodes;
-  VirtualRun run;
-  run.options.apart = true;
-  run.options.moves = moves;
-  run.options.started = [&](const std::vector<NodeHandles>& all) { nodes = all; };
-  run.before_step = [&](std::uint64_t step) {
-    last = step;
-    if (victim == 0 || step != at || nodes.empty()) return;
-    const NodeHandles& node = nodes[victim];
-    caf::anon_send_exit(node.node, caf::exit_reason::kill);
-    caf::anon_send_exit(node.cast->part()->gate, caf::exit_reason::kill);
-    for (const Watched& w : node.cast->all()) caf::anon_send_exit(w.actor, caf::exit_reason::kill);
-  };
-  RunResult result = run_virtual(topology, run);
-  nodes.clear();
-  return result;
-}
-
 // Layers 1 and 2 go from the first node to the second, and a node dies at every n-th message meanwhile.
 TEST(NodesApart, move_layers_from_one_to_another) {
   const Topology topology =
@@ -141,7 +110,7 @@ TEST(NodesApart, move_layers_from_one_to_another) {
   Move move;
   move.at = Iteration{1};
   move.layout = {1, 3, 1};
-  const RunResult moved = run_without(topology, 0, 0, last, {move});
+  const RunResult moved = run_without(topology, {}, last, {move});
   ASSERT_TRUE(sound(moved)) << moved.reason << fmt::format("{}", fmt::join(moved.violations, "; "));
   EXPECT_EQ(moved.moves, 1U);
   EXPECT_EQ(moved.layout, (Layout{1, 3, 1}));
@@ -149,7 +118,7 @@ TEST(NodesApart, move_layers_from_one_to_another) {
   const std::uint64_t steps = last;
   for (std::uint32_t victim = 1; victim < 3; ++victim)
     for (std::uint64_t at = 250 + victim; at < steps; at += 61) {
-      const RunResult result = run_without(topology, victim, at, last, {move});
+      const RunResult result = run_without(topology, {{victim, at}}, last, {move});
       ASSERT_TRUE(sound(result)) << "node " << victim << " at " << at << ": " << result.reason
                                  << fmt::format("{}", fmt::join(result.violations, "; "));
       ASSERT_EQ(bits(result), without) << "node " << victim << " at " << at;
@@ -162,11 +131,11 @@ TEST(NodesApart, go_on_without_a_node_whatever_it_was_doing) {
       tiny_file(), on_nodes({1, 1, 1, 1}, {"pipeline.stages=4", "training.micro_batches=4", "recovery.twins=true"}));
   const std::string fault_free = bits(run_virtual(topology));
   std::uint64_t last = 0;
-  ASSERT_TRUE(sound(run_without(topology, 0, 0, last)));
+  ASSERT_TRUE(sound(run_without(topology, {}, last)));
   const std::uint64_t steps = last;
   for (std::uint32_t victim = 1; victim < 4; ++victim)
     for (std::uint64_t at = 250 + victim; at < steps; at += 131) {
-      const RunResult result = run_without(topology, victim, at, last);
+      const RunResult result = run_without(topology, {{victim, at}}, last);
       ASSERT_TRUE(sound(result)) << "node " << victim << " at " << at << ": " << result.reason
                                  << fmt::format("{}", fmt::join(result.violations, "; "));
       ASSERT_EQ(bits(result), fault_free) << "node " << victim << " at " << at;
@@ -179,7 +148,7 @@ TEST(Homes, of_a_lost_node_are_found_apart_from_each_other) {
   const Member stage{Member::Role::stage, {{1}, {0}}}, twin_of_0{Member::Role::twin, {{0}, {0}}};
   EXPECT_EQ(homes.of(stage), 1U);
   EXPECT_EQ(homes.of(twin_of_0), 1U);
-  EXPECT_EQ(homes.abandon(1), (std::vector{twin_of_0, stage}));
+  EXPECT_EQ(homes.keep({0, 2}), (std::vector<std::pair<Member, std::uint32_t>>{{twin_of_0, 1}, {stage, 1}}));
   EXPECT_EQ(homes.of(stage), 0U);      // its twin is on node 2
   EXPECT_EQ(homes.of(twin_of_0), 2U);  // its stage is on node 0
   EXPECT_EQ(homes.of(ActorName::at(ActorName::Role::reducer, stage.place)), 0U);

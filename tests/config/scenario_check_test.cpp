@@ -112,6 +112,11 @@ TEST(ScenarioCheck, what_needs_checkpoints_is_refused_without_them) {
     const std::string text = killed(fmt::format("when: {{ event: {} }}", event));
     expect_fine(text);
     expect_wrong(text, event, "SC0308", {"checkpoint.every = 0"}, none);
+    const std::string at = killed(fmt::format("when: {{ event: {}, iteration: 6 }}", event));
+    expect_fine(at, {"checkpoint.every=3"});
+    expect_fine(at, {"checkpoint.every=5", "job.iterations=6"});  // the last one is saved
+    expect_wrong(at, "6", "SC0308", {"an iteration whose state is saved", "checkpoint.every = 5"},
+                 {"checkpoint.every=5"});
   }
   for (const char* kind : {"disk_full", "torn_write", "flip"}) {
     const std::string text = with_fault(fmt::format("do: {}", kind));

@@ -91,6 +91,35 @@ TEST(Processes, lose_one_that_is_killed_or_frozen_and_no_bit) {
   }
 }
 
+// Every node by itself, and a signal to the one that leads once the first iteration is done. What the second one
+// leaves.
+Ran run_without_leader(const std::string& file, const std::string& signal) {
+  const std::string node = std::string(STAGECRAFT_BINARY) + " node " + file + " --name ";
+  const std::string port = std::to_string(20000 + getpid() % 20000);
+  const std::string sets = long_job + " --set nodes.0.listen=127.0.0.1:" + port;
+  return run_command("rm -f said; " + node + "n1" + sets + " >out-n1 2>said-n1 & one=$!; " + node + "n2" + sets +
+                     " >out-n2 2>said-n2 & two=$!; " + node + "n0" + sets + " >/dev/null 2>said & zero=$!; " +
+                     "for n in $(seq 600); do grep -q ^iteration said 2>/dev/null && break; sleep 0.05; done; kill -" +
+                     signal +
+                     " $zero; wait $two; echo $? >code-n2; wait $one; code=$?; kill -KILL $zero 2>/dev/null; " +
+                     "cat said-n1 out-n1; exit $code");
+}
+
+TEST(Processes, go_on_when_the_one_that_leads_is_killed_or_frozen) {
+  const std::string file = temporary(tiny_nodes());
+  const Json whole = record_of(run("run " + file + long_job, "2>/dev/null"));
+  for (const char* signal : {"KILL", "STOP"}) {
+    const Ran ran = run_without_leader(file, signal);
+    const Json struck = record_of(ran);
+    expect_equal_bits(whole, struck);
+    EXPECT_TRUE(has(ran, "node 'n1' leads the job from iteration")) << ran.output.substr(0, 500);
+    EXPECT_EQ(struck.at("lost"), 2) << signal;  // a stage, and the twin of another
+    EXPECT_EQ(struck.at("begun_again"), 1) << signal;
+    std::ifstream code("code-n2");
+    EXPECT_EQ(code.get(), '0') << signal;
+  }
+}
+
 TEST(Processes, end_with_a_checkpoint_when_any_of_them_is_asked_to) {
   const std::string file = temporary(tiny_nodes());
   const Ran ran = struck_run(file, "TERM");
