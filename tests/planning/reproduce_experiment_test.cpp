@@ -25,7 +25,8 @@ Setting worked_example() {
   return setting;
 }
 
-Setting with(Setting setting, std::vector<std::uint32_t> links, Duration delay, Injection injection, Memory memory) {
+Setting with(Setting setting, const std::vector<std::uint32_t>& links, Duration delay, Injection injection,
+             Memory memory) {
   for (const std::uint32_t link : links) setting.slow.push_back({link, delay});
   setting.injection = injection;
   setting.memory = memory;
