@@ -82,8 +82,7 @@ struct TensorMessage {  ///< stage -> link end -> (channel) -> link end -> stage
   Instant due{};
   Instant sent{};  ///< when it left its link end, as events tell time
 };
-/// stage -> link end -> (channel) -> link end -> stage: an operator has begun that will send such a tensor. Follow
-/// only.
+/// stage -> link end -> (channel) -> link end -> stage, follow only: an operator has begun that will send such a tensor.
 struct Announcement {
   Key key;
   ChunkId to;
@@ -100,8 +99,7 @@ struct Credit {  ///< stage -> its link end -> the other end: a receive slot is 
   Direction direction = Direction::forward;
   MicroBatch micro_batch;
   Instant due{};  ///< when the operator that adopted the tensor started
-  /// By the clock of the end that had the tensor, which fills them in: when that came, and the announcement of its
-  /// operator; `never`: it did not.
+  /// Filled in by the end that had the tensor, by its clock: when that and its announcement came; `never`: they did not.
   Instant arrived = never, announced = never;
   static constexpr Instant never{-1};
 };
@@ -257,8 +255,7 @@ struct NodesGone {
 struct Led {
   std::uint32_t leader = 0;
 };
-/// The leading node -> its gate -> every gate -> its node: where stages and twins live that have left their first
-/// homes. `version` only grows.
+/// The leading node -> its gate -> every gate -> its node: where members live that have left their first homes.
 struct Rehomed {
   std::uint64_t version = 0;
   std::map<Member, std::uint32_t> homes;
@@ -323,8 +320,8 @@ struct MoveProposal {
   std::string why;                      ///< with the numbers
   WishId wish;
 };
-/// coordinator -> the twin of the stage that has the layers: give your copy of them to the twin of the stage that is to
-/// have them, between steps, and every gradient from the one of this key on.
+/// coordinator -> the twin of the stage that has the layers: give the twin of the other stage your copy of them, between
+/// steps, and every gradient from the one of this key on.
 struct LeadMove {
   Key key;
   MoveId move;
@@ -343,8 +340,7 @@ struct MovingGradients {
   MoveLane lane;
   std::map<GroupId, Tensor> gradients;
 };
-/// twin that follows -> its stage: the copy as the iteration began with it, and the gradient of the iteration. The
-/// giver never writes to these buffers again.
+/// twin that follows -> its stage: the copy as the iteration began with it, and its gradient. Nobody writes there again.
 struct LayersGiven {
   Key key;
   MoveId move;
@@ -416,8 +412,7 @@ struct IterationReport {
   std::uint64_t moves = 0;  ///< of layers, so far
 };
 
-/// coordinator -> its gate -> every other gate, ahead of the Open of the same key: what another coordinator has to know
-/// to go on from there.
+/// coordinator -> its gate -> every other gate, ahead of the Open of the same key: all that it takes to go on from there.
 struct Minutes {
   Key key;
   Decision decision;
@@ -463,8 +458,7 @@ struct JobEnded {
 struct Profile {  ///< monitor -> node
   std::vector<StageProfile> stages;
 };
-/// stage -> recorder, stage -> monitor: what happened since the last one, in order. Operators go by the dozen, because
-/// each message costs.
+/// stage -> recorder, stage -> monitor: what happened since the last one, in order, by the dozen: each message costs.
 struct Events {
   std::vector<Event> events;
 };
