@@ -82,7 +82,7 @@ struct TensorMessage {  ///< stage -> link end -> (channel) -> link end -> stage
   Instant due{};
   Instant sent{};  ///< when it left its link end, as events tell time
 };
-/// stage -> link end -> (channel) -> link end -> stage, follow only: an operator has begun that will send such a tensor.
+/// stage -> link end -> (channel) -> link end -> stage, follow only: an operator began that will send a tensor.
 struct Announcement {
   Key key;
   ChunkId to;
@@ -99,7 +99,7 @@ struct Credit {  ///< stage -> its link end -> the other end: a receive slot is 
   Direction direction = Direction::forward;
   MicroBatch micro_batch;
   Instant due{};  ///< when the operator that adopted the tensor started
-  /// Filled in by the end that had the tensor, by its clock: when that and its announcement came; `never`: they did not.
+  /// Filled in by the far end, by its clock: when the tensor and its announcement came; `never`: they did not.
   Instant arrived = never, announced = never;
   static constexpr Instant never{-1};
 };
@@ -320,8 +320,8 @@ struct MoveProposal {
   std::string why;                      ///< with the numbers
   WishId wish;
 };
-/// coordinator -> the twin of the stage that has the layers: give the twin of the other stage your copy of them, between
-/// steps, and every gradient from the one of this key on.
+/// coordinator -> the twin of the stage that has the layers: give the other stage's twin your copy of them,
+/// between steps, and every gradient from the one of this key on.
 struct LeadMove {
   Key key;
   MoveId move;
@@ -340,7 +340,7 @@ struct MovingGradients {
   MoveLane lane;
   std::map<GroupId, Tensor> gradients;
 };
-/// twin that follows -> its stage: the copy as the iteration began with it, and its gradient. Nobody writes there again.
+/// twin that follows -> its stage: the copy that the iteration began with, its gradient. Nobody writes there again.
 struct LayersGiven {
   Key key;
   MoveId move;
@@ -412,7 +412,7 @@ struct IterationReport {
   std::uint64_t moves = 0;  ///< of layers, so far
 };
 
-/// coordinator -> its gate -> every other gate, ahead of the Open of the same key: all that it takes to go on from there.
+/// coordinator -> its gate -> every other gate, ahead of the Open of the same key: all that going on takes.
 struct Minutes {
   Key key;
   Decision decision;
