@@ -92,9 +92,10 @@ Served serve_status(const Json& arguments, RunningJob& job, pid_t) {
 std::string show_status(const Answer& answer) {
   const Json& j = answer.data;
   return answer.text + "\n" +
-         fmt::format("  layout {}, {} moves made, lost so far: {}\n\n",
-                     j.value("layout", Layout{}).empty() ? std::string("?") : to_text(j["layout"].get<Layout>()),
-                     j.value("moves", 0U), losses_text(j.value("losses", Json::array()))) +
+         fmt::format(
+             "  layout {}, {} moves made, lost so far: {}\n\n",
+             j.value("layout", Layout{}).empty() ? std::string("?") : stagecraft::to_text(j["layout"].get<Layout>()),
+             j.value("moves", 0U), losses_text(j.value("losses", Json::array()))) +
          table_text(j.value("stages", Json::array())) + "\n" + table_text(j.value("nodes", Json::array()));
 }
 
