@@ -53,8 +53,8 @@ bool StragglerDetector::gather(const IterationSamples& samples) {
   STAGECRAFT_ASSERT(samples.links.size() == links_.size() && samples.stages.size() == stages_.size(),
                     "samples of {} links and {} stages instead of {} and {}", samples.links.size(),
                     samples.stages.size(), links_.size(), stages_.size());
-  STAGECRAFT_ASSERT(samples.iteration > last_ || last_ == Iteration{}, "iteration {} after {}",
-                    samples.iteration.value, last_.value);
+  STAGECRAFT_ASSERT(samples.iteration > last_ || last_ == Iteration{}, "iteration {} after {}", samples.iteration.value,
+                    last_.value);
   last_ = samples.iteration;
   if (block_.links.empty() && block_.stages.empty()) {
     block_ = samples;

@@ -51,10 +51,10 @@ class StragglerDetector {
   std::vector<LinkDetector> links_;
   std::vector<StageDetector> stages_;
   StageDetector all_{std::nullopt};
-  IterationSamples block_;     // of iterations that are too short alone
-  Iteration last_;             // that was looked at
-  double operator_time_ = 0;   // of a healthy F or B, in the mean of the median stage; ns
-  std::uint32_t held_ = 0;     // blocks
+  IterationSamples block_;    // of iterations that are too short alone
+  Iteration last_;            // that was looked at
+  double operator_time_ = 0;  // of a healthy F or B, in the mean of the median stage; ns
+  std::uint32_t held_ = 0;    // blocks
 };
 
 }  // namespace stagecraft

@@ -206,8 +206,10 @@ PipelineGraph graph_of(const PipelineProblem& problem, BackwardForm backward) {
   const auto message = [&](Direction direction, std::uint32_t boundary) {
     const auto& links = direction == Direction::forward ? problem.forward_links : problem.backward_links;
     if (links.empty() || shape.is_inside(boundary)) return PipelineGraph::Message{};
-    const std::int64_t latency = links[boundary].latency.count();
-    return PipelineGraph::Message{problem.crossing(direction, boundary).count() - latency, latency};
+    const std::int64_t crossing = problem.crossing(direction, boundary).count();
+    // Several servers pass one another's messages: no message has to wait for the one before it.
+    const std::int64_t latency = links[boundary].lanes > 1 ? crossing : links[boundary].latency.count();
+    return PipelineGraph::Message{crossing - latency, latency};
   };
   for (std::uint32_t c = 0; c + 1 < graph.chunks; ++c) {
     graph.forward.push_back(message(Direction::forward, c));

@@ -208,7 +208,7 @@ class Simulation {
   }
   // An announcement takes the link's latency, and no place on it.
   void apply(StageId, const stage_effect::Announce& e) {
-    const Instant at = now_ + lane(e.chunk, e.direction).cost.latency + delay();
+    const Instant at = now_ + lane(e.chunk, e.direction).cost.latency + step(e.chunk, e.direction).latency + delay();
     const Operator op = consumer(e.chunk, e.direction, e.micro_batch);
     announced(op) = e.after;
     deliver(at, Event::Kind::announced, op);
@@ -223,12 +223,22 @@ class Simulation {
 
   void carry(ChunkId from, Direction direction) {
     Lane& way = lane(from, direction);
+    const LinkStep extra = step(from, direction);
     for (const MicroBatch m : go_) {
-      const Instant left = servers_[way.server].serve(now_, way.service);
+      const Instant left = servers_[way.server].serve(now_, way.service + extra.occupancy);
       result_.slots_used = std::max(result_.slots_used, ++way.in_slots);
       const Operator op = consumer(from, direction, m);
-      deliver(left + way.cost.latency + delay(), Event::Kind::arrived, op);
+      deliver(left + way.cost.latency + extra.latency + delay(), Event::Kind::arrived, op);
     }
+  }
+  // What is in force now on the boundary that a message from this chunk crosses.
+  LinkStep step(ChunkId from, Direction direction) const {
+    const std::uint32_t boundary = direction == Direction::forward ? from.value : from.value - 1;
+    if (in_.steps.empty() || in_.shape.is_inside(boundary)) return {};
+    const std::vector<LinkStep>& steps = in_.steps[boundary];
+    const auto next = std::upper_bound(steps.begin(), steps.end(), now_,
+                                       [](Instant now, const LinkStep& step) { return now < step.from; });
+    return next == steps.begin() ? LinkStep{} : *(next - 1);
   }
   // The operator that the output of chunk `from` is for.
   static Operator consumer(ChunkId from, Direction direction, MicroBatch micro_batch) {

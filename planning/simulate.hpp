@@ -22,16 +22,24 @@ struct Disturbance {
   bool eager = false;         ///< stages choose in the midst of an instant, its events in random order
 };
 
+/// What a boundary takes in addition from some moment of the iteration on, in both directions, until the next step. A
+/// message takes what is in force when it is handed over; one that is handed over later may arrive earlier.
+struct LinkStep {
+  Instant from{};
+  Duration latency{}, occupancy{};
+};
+
 struct SimulationInput {
   PipelineShape shape;
-  std::vector<StagePlan> plans;          ///< per stage
-  std::vector<OperatorTimes> times;      ///< per chunk
-  std::vector<LinkCost> forward_links;   ///< per boundary (chunk c to c+1); empty: free
-  std::vector<LinkCost> backward_links;  ///< per boundary (chunk c+1 to c); empty: free
-  std::vector<Bytes> boundary;           ///< of the tensor that crosses each boundary; empty: as `bytes` say
-  std::uint32_t credits = 1;             ///< per boundary and direction
-  std::vector<ChunkBytes> bytes;         ///< per chunk; empty: nothing is charged
-  std::vector<GradientBuffers> buffers;  ///< per micro-batch of the replica; with `bytes`
+  std::vector<StagePlan> plans;              ///< per stage
+  std::vector<OperatorTimes> times;          ///< per chunk
+  std::vector<LinkCost> forward_links;       ///< per boundary (chunk c to c+1); empty: free
+  std::vector<LinkCost> backward_links;      ///< per boundary (chunk c+1 to c); empty: free
+  std::vector<std::vector<LinkStep>> steps;  ///< per boundary, in order of time, on top of its cost; empty: none
+  std::vector<Bytes> boundary;               ///< of the tensor that crosses each boundary; empty: as `bytes` say
+  std::uint32_t credits = 1;                 ///< per boundary and direction
+  std::vector<ChunkBytes> bytes;             ///< per chunk; empty: nothing is charged
+  std::vector<GradientBuffers> buffers;      ///< per micro-batch of the replica; with `bytes`
   Disturbance disturbance;
 };
 

@@ -72,6 +72,13 @@ struct PlanOptions {
   std::string svg, trace;                  ///< files to be written; empty: none
 };
 
+struct ReproduceOptions {
+  std::string paper;         ///< its short name
+  std::vector<int> figures;  ///< only these; empty: all that are emulated
+  std::uint64_t seed = 1;    ///< of delays that change
+  bool json = false;
+};
+
 struct CheckpointOptions {
   FileOptions file;            ///< a topology, a job's folder of checkpoints, or one checkpoint
   std::string to;              ///< what is to be made
@@ -114,6 +121,7 @@ int run_command(const RunCommandOptions& options);
 int node_command(const NodeOptions& options);
 int sim_command(const SimOptions& options);
 int plan_command(const PlanOptions& options);
+int reproduce_command(const ReproduceOptions& options);
 int scenario_check_command(const ScenarioOptions& options);
 int scenario_run_command(const ScenarioOptions& options);
 int scenario_swarm_command(const ScenarioOptions& options);

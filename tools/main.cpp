@@ -117,6 +117,24 @@ void add_node_verb(CLI::App& app, NodeOptions& options, int& code) {
   });
 }
 
+// What it fills in outlives the parsing.
+void add_reproduce_verb(CLI::App& app, ReproduceOptions& options, int& code) {
+  CLI::App* verb = app.add_subcommand("reproduce", "the tables of a paper beside ours, simulated now");
+  verb->add_option("NAME", options.paper, "the paper: pipemorph")->required();
+  verb->add_option("--figure", options.figures, "only these figures, e.g. --figure 15 16 (default: all)");
+  verb->add_option_function<std::string>(
+      "--seed",
+      [&options](const std::string& text) {
+        const auto seeds = parse_seeds(text);
+        if (!seeds || seeds->first != seeds->second)
+          throw CLI::ValidationError("--seed", "expected a number below 2^64, got '" + text + "'");
+        options.seed = seeds->first;
+      },
+      "of the delays that change (default 1)");
+  verb->add_flag("--json", options.json, "one object on one line per cell");
+  verb->callback([&options, &code] { code = reproduce_command(options); });
+}
+
 // The verbs below `checkpoint`. What they fill in outlives the parsing.
 void add_checkpoint_verbs(CLI::App& app, CheckpointOptions& options, int& code) {
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "list, verify, reshard and export checkpoints");
@@ -309,6 +327,9 @@ int command(int argc, char** argv) {
 
   PlanOptions plan;
   add_plan_verb(app, plan, code);
+
+  ReproduceOptions reproduce;
+  add_reproduce_verb(app, reproduce, code);
 
   CheckpointOptions checkpoint;
   add_checkpoint_verbs(app, checkpoint, code);

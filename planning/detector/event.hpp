@@ -42,12 +42,12 @@ struct Spread {
 
 struct StageFinding {
   Finding finding = Finding::start;
-  std::optional<std::uint32_t> stage;     ///< none: all of them alike, which is no stage's fault
-  Iteration start, at;                    ///< of the change; of this report
-  std::array<bool, 3> kinds{};            ///< F, B, W: which operators
-  double size = 0;                        ///< how much longer they take, 0.1 = a tenth; of an end: took
-  double unit = 0;                        ///< the change that counts as one, at the noise and level of this stage
-  Spread<double> spread;                  ///< as `size`
+  std::optional<std::uint32_t> stage;  ///< none: all of them alike, which is no stage's fault
+  Iteration start, at;                 ///< of the change; of this report
+  std::array<bool, 3> kinds{};         ///< F, B, W: which operators
+  double size = 0;                     ///< how much longer they take, 0.1 = a tenth; of an end: took
+  double unit = 0;                     ///< the change that counts as one, at the noise and level of this stage
+  Spread<double> spread;               ///< as `size`
 };
 
 struct LinkFinding {

@@ -63,8 +63,7 @@ std::optional<LevelStream::Alarm> LevelStream::step(Iteration at, double value, 
     calibrate(value, settings);
     return std::nullopt;
   }
-  const double z =
-      std::clamp((value - reference_ - level_) / unit_now(scale, settings), -settings.clip, settings.clip);
+  const double z = std::clamp((value - reference_ - level_) / unit_now(scale, settings), -settings.clip, settings.clip);
   up_.step(at, value, z - settings.slack);
   down_.step(at, value, -z - settings.slack);
   if (up_.sum < settings.alarm && down_.sum < settings.alarm) {

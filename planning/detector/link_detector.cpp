@@ -1,7 +1,6 @@
 #include "planning/detector/link_detector.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -42,7 +41,7 @@ void LinkDetector::step(const LinkSamples& samples, double operator_time, const 
   const std::optional<LinkReading> reading = read_link(look.first, samples, healthy_);
   if (!reading) return;
   scale_ = {look.settings.smallest * operator_time, look.settings.least_deviation * operator_time};
-  if (calibration_) return learn(*reading, look);
+  if (!learned_) return learn(*reading, look);
   if (operator_time <= 0) return;
   const std::array<double, 2> healthy{ways_[0].round_trip.reference(), ways_[1].round_trip.reference()};
   const std::optional<Iteration> start = feed(*reading, look);
@@ -56,28 +55,30 @@ void LinkDetector::step(const LinkSamples& samples, double operator_time, const 
 }
 
 void LinkDetector::learn(const LinkReading& reading, const Look& look) {
-  const bool counts = calibration_->blocks++ >= look.settings.skipped;
+  const bool counts = calibration_.blocks++ >= look.settings.skipped;
   for (std::size_t d = 0; d < 2; ++d) {
     Way& way = ways_[d];
     way.round_trip.step(reading.at, reading.round_trip[d], scale_, look.settings);
     if (reading.size_term[d]) way.size_term.step(reading.at, *reading.size_term[d], scale_, look.settings);
     if (!counts) continue;
     const std::vector<double>& messages = reading.round_trips[d];
-    calibration_->round_trips[d].insert(calibration_->round_trips[d].end(), messages.begin(), messages.end());
-    if (reading.least_service[d]) calibration_->services[d].push_back(*reading.least_service[d]);
+    calibration_.round_trips[d].insert(calibration_.round_trips[d].end(), messages.begin(), messages.end());
+    if (reading.service[d]) calibration_.services[d].push_back(*reading.service[d]);
     way.healthy_unrest += unrest_of(reading.one_ways[d]) / look.settings.calibration;
   }
   if (counts) ring_.add(reading.at, reading.one_way);
   if (!ways_[0].round_trip.calibrated()) return;
   for (std::size_t d = 0; d < 2; ++d) {
     Way& way = ways_[d];
-    const std::vector<double> messages = robust::sorted(std::move(calibration_->round_trips[d]));
+    const std::vector<double> messages = robust::sorted(std::move(calibration_.round_trips[d]));
     way.far = robust::quantile(messages, healthy_share) - way.round_trip.reference();
     way.unrest = way.healthy_unrest / (1 - unrest_kept);
-    if (std::vector<double>& services = calibration_->services[d]; !services.empty())
+    healthy_.service[d] = way.size_term.reference();
+    if (std::vector<double>& services = calibration_.services[d]; 2 * services.size() >= look.settings.calibration)
       healthy_.service[d] = robust::median(robust::sorted(std::move(services)));
   }
-  calibration_.reset();
+  calibration_ = {};
+  learned_ = true;
 }
 
 // Since when something has changed, if a stream says so.
@@ -107,9 +108,8 @@ void LinkDetector::remember(const LinkReading& reading, const Look& look) {
 }
 
 bool LinkDetector::suspected() const {
-  return std::any_of(ways_.begin(), ways_.end(), [](const Way& way) {
-    return way.round_trip.suspicion() > 0 || way.size_term.suspicion() > 0;
-  });
+  return std::any_of(ways_.begin(), ways_.end(),
+                     [](const Way& way) { return way.round_trip.suspicion() > 0 || way.size_term.suspicion() > 0; });
 }
 
 double LinkDetector::unit(const Look& look) const {
@@ -217,8 +217,7 @@ void LinkDetector::tell(Direction direction, Iteration start, double size, LinkF
 }
 
 void LinkDetector::look_at_clocks(const LinkReading& reading, const Look& look) {
-  const double deviation =
-      std::max(ways_[0].round_trip.deviation(scale_), ways_[1].round_trip.deviation(scale_));
+  const double deviation = std::max(ways_[0].round_trip.deviation(scale_), ways_[1].round_trip.deviation(scale_));
   const double least = unit(look) / 4 + 3 * deviation;
   const auto moved = ring_.step(reading.at, reading.one_way, least, unit(look) / 2);
   if (!moved) return;
@@ -238,8 +237,8 @@ void LinkDetector::look_for_bursts(const LinkReading& reading, const Look& look)
     const double above = stream.reference() + stream.level() +
                          std::max(stream.unit_now(scale_, look.settings), look.settings.far * w.far);
     const std::vector<double>& messages = reading.round_trips[d];
-    far[d] = static_cast<std::size_t>(
-        std::count_if(messages.begin(), messages.end(), [&](double r) { return r > above; }));
+    far[d] =
+        static_cast<std::size_t>(std::count_if(messages.begin(), messages.end(), [&](double r) { return r > above; }));
     calm = calm && static_cast<double>(far[d]) <= look.settings.calm_share * static_cast<double>(messages.size());
     counts = counts && stream.suspicion() < moving && w.size_term.suspicion() < moving && w.size_term.level() == 0;
     w.unrest = unrest_kept * w.unrest + unrest_of(reading.one_ways[d]);
@@ -273,7 +272,7 @@ void LinkDetector::turn_volatile(Direction direction, Iteration start, const Loo
 }
 
 LinkFinding LinkDetector::event(Finding finding, std::optional<Direction> direction, Iteration start,
-                              const Look& look) const {
+                                const Look& look) const {
   LinkFinding event;
   event.finding = finding;
   event.link = link_;

@@ -37,10 +37,10 @@ class LinkDetector {
     double level = 0;  // of the one-way delay, above healthy
     double told = 0;   // the size in force; 0: not slow
     DelayKind kind = DelayKind::unknown;
-    Iteration start;             // of what is told
-    double far = 0;              // 97.5 % of healthy messages are no further above the reference
-    double healthy_unrest = 0;   // of a block
-    double unrest = 0;           // decayed sum of what one-way delays were above the least of their block
+    Iteration start;            // of what is told
+    double far = 0;             // 97.5 % of healthy messages are no further above the reference
+    double healthy_unrest = 0;  // of a block
+    double unrest = 0;          // decayed sum of what one-way delays were above the least of their block
     FarCounter counter;
     Volatility volatility;
     RecentSamples recent;  // above the reference
@@ -79,7 +79,8 @@ class LinkDetector {
   std::array<Way, 2> ways_;          // by Direction
   std::deque<LinkReading> history_;  // the last blocks, without their messages
   ClockRing ring_;
-  std::optional<Calibration> calibration_{std::in_place};  // until it is done
+  Calibration calibration_;  // empty once it is done
+  bool learned_ = false;
 };
 
 }  // namespace stagecraft

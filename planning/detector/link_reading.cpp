@@ -8,8 +8,8 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::size_t fewest = 4;       // messages or gaps that a number is made of
-constexpr double queued_within = 1.1;   // of a message's own delay: it arrived right after the one before it
+constexpr std::size_t fewest = 4;      // messages or gaps that a number is made of
+constexpr double queued_within = 1.1;  // of a message's own delay: it arrived right after the one before it
 
 double ns(Duration d) { return static_cast<double>(d.count()); }
 
@@ -42,19 +42,20 @@ std::optional<double> service_of(const std::vector<MessageStamps>& messages, dou
   return median_of(std::move(gaps));
 }
 
-// The second smallest, for one stamp may be wrong, unless queues show that the wire is faster: it may have several lanes.
-std::optional<double> least_service(const std::vector<MessageStamps>& messages, double reference,
-                                    const std::optional<double>& queued) {
+double lower_quartile(std::vector<double> values) { return robust::quantile(robust::sorted(std::move(values)), 0.25); }
+
+// What queues show, else the lower quartile: most tensors may have waited.
+std::optional<double> own_service(const std::vector<MessageStamps>& messages, double reference,
+                                  const std::optional<double>& queued) {
   std::vector<double> terms;
   for (const MessageStamps& m : messages)
     if (const auto beyond = beyond_announcement(m)) terms.push_back(*beyond / relative(m, reference));
-  if (terms.size() < fewest) return std::nullopt;
-  std::nth_element(terms.begin(), terms.begin() + 1, terms.end());
-  return queued ? std::min(*queued, terms[1]) : terms[1];
+  if (queued || terms.size() < fewest) return queued;
+  return lower_quartile(std::move(terms));
 }
 
-// How long each tensor has to wait for those before it, if the wire needs `service` for one (Lindley's recursion, 1952),
-// and no longer than it can have waited.
+// How long each tensor has to wait for those before it, if the wire needs `service` for one (Lindley's recursion,
+// 1952), and no longer than it can have waited.
 std::vector<double> healthy_waits(const std::vector<MessageStamps>& messages, double reference, double service) {
   std::vector<double> waits;
   double free = 0;  // since the first was handed over
@@ -67,8 +68,6 @@ std::vector<double> healthy_waits(const std::vector<MessageStamps>& messages, do
   }
   return waits;
 }
-
-double lower_quartile(std::vector<double> values) { return robust::quantile(robust::sorted(std::move(values)), 0.25); }
 
 }  // namespace
 
@@ -86,8 +85,8 @@ std::optional<LinkReading> read_link(Iteration at, const LinkSamples& samples, c
     const double reference = healthy.bytes[d];
     if (messages.size() < fewest) return std::nullopt;
     reading.service[d] = service_of(messages, reference);
-    reading.least_service[d] = least_service(messages, reference, reading.service[d]);
-    const double service = healthy.service[d] > 0 ? healthy.service[d] : reading.least_service[d].value_or(0);
+    const double service =
+        healthy.service[d] > 0 ? healthy.service[d] : own_service(messages, reference, reading.service[d]).value_or(0);
     const std::vector<double> waits = healthy_waits(messages, reference, service);
     std::vector<double> terms;
     for (std::size_t i = 0; i < messages.size(); ++i)

@@ -28,14 +28,14 @@ struct DetectorSettings {
   /// Faster than iterations: a binomial CUSUM between the share `rare` and the share `frequent` of samples that are far
   /// above the present level, at most `most_per_block` a block, alarm at `volatile_at`.
   double rare = 0.03, frequent = 0.12, most_per_block = 7, volatile_at = 14;
-  double far = 1.5;                ///< far: so many times the 97.5 % quantile of healthy samples
-  double far_operator = 0.12;      ///< and at least so much of an operator's time
-  std::uint32_t flaps = 4;         ///< so many starts and ends ...
-  std::uint32_t flaps_within = 40; ///< ... within so many blocks are volatile too
-  std::uint32_t calm = 16;         ///< blocks in a row that end it,
-  double calm_share = 0.15;        ///< each with at most this share far above the level
-  std::uint32_t window = 32;       ///< blocks that quantiles are taken over
-  std::uint32_t hold = 2;          ///< blocks after a change of plan in which nothing is counted as far
+  double far = 1.5;                 ///< far: so many times the 97.5 % quantile of healthy samples
+  double far_operator = 0.12;       ///< and at least so much of an operator's time
+  std::uint32_t flaps = 4;          ///< so many starts and ends ...
+  std::uint32_t flaps_within = 40;  ///< ... within so many blocks are volatile too
+  std::uint32_t calm = 16;          ///< blocks in a row that end it,
+  double calm_share = 0.15;         ///< each with at most this share far above the level
+  std::uint32_t window = 32;        ///< blocks that quantiles are taken over
+  std::uint32_t hold = 2;           ///< blocks after a change of plan in which nothing is counted as far
 };
 
 /// Why these can't be used; none: they can.

@@ -13,7 +13,9 @@ constexpr std::size_t fewest = 4;        // operators that a number is made of
 constexpr double moving = 0.3;           // suspicion at which a level counts as on the move
 constexpr double healthy_share = 0.975;  // of operators
 
-LevelScale scale_of(const DetectorSettings& settings) { return {std::log1p(settings.smallest), settings.least_deviation}; }
+LevelScale scale_of(const DetectorSettings& settings) {
+  return {std::log1p(settings.smallest), settings.least_deviation};
+}
 
 }  // namespace
 

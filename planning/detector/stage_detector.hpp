@@ -18,9 +18,9 @@ namespace stagecraft {
 
 /// Logarithms of durations over what is expected of them: a share longer is a difference, whatever the operator takes.
 struct StageReading {
-  std::array<std::vector<double>, 3> operators;    ///< F, B, W
-  std::array<std::optional<double>, 3> midmeans;   ///< of each kind; none: too few ran
-  std::array<double, 3> expected{};                ///< mean of the kind, ns; 1 where nobody knows any
+  std::array<std::vector<double>, 3> operators;   ///< F, B, W
+  std::array<std::optional<double>, 3> midmeans;  ///< of each kind; none: too few ran
+  std::array<double, 3> expected{};               ///< mean of the kind, ns; 1 where nobody knows any
 };
 StageReading read_stage(const StageSamples& samples);
 

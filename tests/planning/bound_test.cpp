@@ -6,6 +6,7 @@
 
 #include "planning/bug.hpp"
 #include "planning/generate.hpp"
+#include "planning/replay.hpp"
 #include "tests/planning/small_pipelines.hpp"
 
 namespace stagecraft {
@@ -145,6 +146,19 @@ TEST(ImpossibleCaps, do_not_count_pending_weight_gradients_of_a_fused_backward) 
   EXPECT_EQ(find_impossible_cap(problem), (ImpossibleCap{ImpossibleCap::Count::pending_weights, StageId{1}, 0, 1}));
   EXPECT_FALSE(find_impossible_cap(problem, BackwardForm::fused));
   EXPECT_EQ(lower_bound(problem, BackwardForm::fused).makespan, 150ms);
+}
+
+// Six delegates carry six messages at a time.
+TEST(LowerBounds, are_below_what_a_link_with_several_lanes_needs) {
+  PipelineProblem problem = equal_pipeline(4, 12);
+  problem.forward_links.resize(3);
+  problem.forward_links[1] = {{}, 60ms, {}};
+  problem.forward_links[1].lanes = 6;
+  problem.backward_links = problem.forward_links;
+  const Schedule schedule = generate(ScheduleKind::gpipe, problem);
+  EXPECT_LE(lower_bound(problem, BackwardForm::fused).makespan, replay(problem, schedule).makespan);
+  problem.forward_links[1].lanes = problem.backward_links[1].lanes = 1;
+  EXPECT_GE(lower_bound(problem).makespan, 12 * 60ms);
 }
 
 }  // namespace

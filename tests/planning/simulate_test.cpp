@@ -109,6 +109,23 @@ TEST(Simulate, messages_of_one_direction_pass_the_link_one_after_another) {
   EXPECT_EQ(starts, (std::vector<Instant>{15ms, 19ms, 23ms}));
 }
 
+TEST(Simulate, a_message_takes_what_the_link_costs_when_it_is_handed_over) {
+  const PipelineShape shape = shape_of(2, 3);
+  const auto starts = [&](const LinkStep& slow) {
+    SimulationInput input = input_of(shape, static_plans(shape, natural(ScheduleKind::gpipe, shape)));
+    input.steps = {{slow, {slow.from + 10ms, {}, {}}}};
+    std::vector<Instant> of_stage_one;
+    for (const TimedOperator& timed : simulate(input).timeline)
+      if (timed.place.stage.value == 1 && timed.op.kind == F) of_stage_one.push_back(timed.start);
+    return of_stage_one;
+  };
+  // The tensors are handed over at 10, 20 and 30 ms; the second one is slow.
+  EXPECT_EQ(starts({15ms, 20ms, {}}), (std::vector<Instant>{10ms, 40ms, 50ms}));
+  EXPECT_EQ(starts({15ms, {}, 25ms}), (std::vector<Instant>{10ms, 45ms, 55ms}));
+  EXPECT_EQ(starts({20ms, 5ms, {}}), (std::vector<Instant>{10ms, 25ms, 35ms})) << "from that very instant on";
+  EXPECT_EQ(starts({100ms, 5ms, {}}), (std::vector<Instant>{10ms, 20ms, 30ms}));
+}
+
 TEST(Simulate, bandwidth_counts_the_bytes_of_each_direction) {
   const PipelineShape shape = shape_of(2, 1);
   SimulationInput input = input_of(shape, static_plans(shape, natural(ScheduleKind::gpipe, shape)), {1ms, 1ms, 1ms});
