@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* runs_folder = "stagecraft-runs";
-constexpr const char* socket_name = "control.sock";
+constexpr const char* socket_name = "control.sock";      // of a node that leads since another was lost: control-n1.sock
 constexpr Duration patience = std::chrono::seconds(10);  // a job that is well says something each second
 
 class SteadyClock final : public Clock {
@@ -23,20 +23,32 @@ class SteadyClock final : public Clock {
 };
 const SteadyClock steady_clock;
 
-// Those of the runs below this folder, the newest first.
-std::vector<std::string> sockets_of_runs(const std::string& runs) {
-  std::vector<std::pair<std::int64_t, std::string>> found;
+using Found = std::vector<std::pair<std::int64_t, std::string>>;  // since when, and where
+
+void add_sockets(const fs::path& run, Found& found) {
   std::error_code error;
-  for (const auto& run : fs::directory_iterator(runs, error)) {
-    const std::string path = (run.path() / socket_name).string();
+  for (const auto& entry : fs::directory_iterator(run, error)) {
+    const std::string name = entry.path().filename().string(), path = entry.path().string();
     struct stat what = {};
-    if (stat(path.c_str(), &what) == 0 && S_ISSOCK(what.st_mode))
-      found.emplace_back(what.st_mtim.tv_sec * 1'000'000'000LL + what.st_mtim.tv_nsec, path);
+    if (name == socket_name || (name.starts_with("control-") && name.ends_with(".sock")))
+      if (stat(path.c_str(), &what) == 0 && S_ISSOCK(what.st_mode))
+        found.emplace_back(what.st_mtim.tv_sec * 1'000'000'000LL + what.st_mtim.tv_nsec, path);
   }
+}
+
+std::vector<std::string> paths_of(Found found) {
   std::sort(found.rbegin(), found.rend());
   std::vector<std::string> paths;
   for (auto& [when, path] : found) paths.push_back(std::move(path));
   return paths;
+}
+
+// Those of the runs below this folder, the newest first.
+std::vector<std::string> sockets_of_runs(const std::string& runs) {
+  Found found;
+  std::error_code error;
+  for (const auto& run : fs::directory_iterator(runs, error)) add_sockets(run.path(), found);
+  return paths_of(std::move(found));
 }
 
 }  // namespace
@@ -44,14 +56,20 @@ std::vector<std::string> sockets_of_runs(const std::string& runs) {
 std::variant<ControlClient, Trouble> ControlClient::connect(const std::string& socket) {
   std::vector<std::string> paths{socket};
   std::error_code ignored;
-  if (socket.empty()) paths = sockets_of_runs(runs_folder);
-  if (!socket.empty() && fs::is_directory(socket, ignored)) paths = {(fs::path(socket) / socket_name).string()};
+  if (socket.empty()) {
+    paths = sockets_of_runs(runs_folder);
+  } else if (fs::is_directory(socket, ignored)) {
+    Found found;
+    add_sockets(socket, found);
+    paths = paths_of(std::move(found));
+  }
   std::string why;
   for (const std::string& path : paths) {
     auto client = LineClient::connect(path, steady_clock, patience);
     if (auto* connected = std::get_if<LineClient>(&client)) return ControlClient(path, std::move(*connected));
     if (why.empty()) why = std::get<std::string>(client);
   }
+  if (why.empty() && !socket.empty()) why = fmt::format("there is no control socket in '{}'", socket);
   if (!socket.empty()) return Trouble{bad_input, why + "; `run` and `node` print where their socket is"};
   return Trouble{
       bad_input,

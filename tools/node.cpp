@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "actors/cluster/member.hpp"
+#include "tools/control_desk.hpp"
 #include "tools/open_topology.hpp"
 #include "tools/output.hpp"
 #include "tools/progress.hpp"
@@ -137,6 +138,9 @@ int node_command(const NodeOptions& options) {
       if (!progress) progress.emplace(topology->job.iterations, report.iteration.value - 1, topology->emulated());
       progress->show(report);
     };
+    // Beside the socket of the one that led before, which may still hold its own.
+    ControlDesk desk(fmt::format("{}/control-{}.sock", begin.folder, name), member.say);
+    if (!begin.folder.empty()) member.attend = [&](RunningJob& job) { desk.attend(job); };
     const auto [end, led] = run_member(*world, *topology, cluster, begin, member);
     progress.reset();
     if (led)

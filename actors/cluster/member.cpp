@@ -4,6 +4,7 @@
 
 #include "actors/company.hpp"
 #include "actors/run_result.hpp"
+#include "actors/running_job.hpp"
 #include "actors/runtime.hpp"
 #include "actors/take_over.hpp"
 #include "model/memory_check.hpp"
@@ -54,15 +55,24 @@ class MemberRun {
     maybe_lead();
     for (const IterationReport& report : company_.outbox().take_reports()) {
       add_report(result_.iterations, report);
-      if (leads_) options_.on_iteration(report);
+      if (!running_) continue;
+      running_->note(report);
+      options_.on_iteration(report);
     }
     if (leads_)
       for (const std::string& text : cluster_.newly_lost()) options_.say(text);
     if (!ended_ && (ended_ = company_.outbox().take_end())) end_ = {ended_->job.ending, ended_->job.reason};
+    attend();
     if (ended_) return true;
     const auto end = cluster_.finished();
     if (end) end_ = *end;
     return end.has_value() || failed_;
+  }
+  // To people, where this node leads.
+  void attend() {
+    if (!running_ || !options_.attend) return;
+    if (ended_) running_->note_end(ended_->job);
+    options_.attend(*running_);
   }
   // To whoever leads; again, when that is somebody else.
   void pass_stop_on() {
@@ -78,6 +88,7 @@ class MemberRun {
     try {
       job_ = take_over(*job_, *succession, company_.nodes.front(), files(name));
       leads_ = true;
+      running_.emplace(*job_, company_.cast(), company_.outbox());
       options_.say(
           fmt::format("node '{}' leads the job from iteration {} on", name, succession->newest.key.iteration.value));
     } catch (const CannotStart& problem) {
@@ -100,6 +111,7 @@ class MemberRun {
   JobRef job_;
   Company company_;
   RunResult result_;
+  std::optional<RunningJob> running_;   // where this node leads it
   std::optional<Outbox::Ended> ended_;  // of the job, where this node leads it
   FinishJob end_;
   bool stopping_ = false, leads_ = false, failed_ = false;

@@ -11,6 +11,7 @@ struct MemberOptions {
   std::function<void(const std::string&)> say;               ///< what people should know
   std::function<void(const IterationReport&)> on_iteration;  ///< called once this node leads, on the driving thread
   std::string checkpoint_folder;                             ///< of the job, as this node finds it
+  std::function<void(RunningJob&)> attend;                   ///< as in RunOptions, once this node leads
 };
 
 struct MemberEnd {

@@ -92,11 +92,11 @@ TEST(Control, without_twins_or_memory_no_layer_moves) {
   EXPECT_EQ(run("stop").code, 0);
   EXPECT_EQ(job.code(), 5);
 
-  const JobBeside small("run " + file + " --fresh --set nodes.2.devices.0.memory=100KiB");
+  const JobBeside small("run " + file + " --fresh --set nodes.2.devices.0.memory=200KiB");
   ASSERT_TRUE(small.has_done(1)) << small.errors();
   const Ran much = run("migrate layout [0, 0, 5]");
   EXPECT_EQ(much.code, 2);
-  EXPECT_TRUE(has(much, "stage 2 of replica 0 needs ") && has(much, "its device has 100 KiB")) << much.output;
+  EXPECT_TRUE(has(much, "stage 2 of replica 0 needs ") && has(much, "its device has 200 KiB")) << much.output;
   EXPECT_EQ(run("stop").code, 0);
 }
 
@@ -220,7 +220,8 @@ TEST(Control, a_job_that_ends_first_says_so_to_whoever_waits) {
   EXPECT_EQ(job.code(), 5);
   const JobBeside killed("run " + slow_job(2000) + " --fresh");
   ASSERT_TRUE(killed.has_done(1)) << killed.errors();
-  const Ran ran = run("watch 1000 & sleep 1; kill -KILL " + std::to_string(killed.process()) + "; wait $!");
+  const Ran ran = run_command("(" STAGECRAFT_BINARY " watch 1000 & sleep 1; kill -KILL " +
+                              std::to_string(killed.process()) + "; wait $!) 2>&1");
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_TRUE(has(ran, "the job has ended")) << ran.output;
   const Ran stale = run("status");
@@ -239,7 +240,7 @@ TEST(Control, a_path_too_long_for_a_socket_is_told_and_the_job_runs) {
 }
 
 TEST(Control, several_processes_are_one_job) {
-  const std::string file = slow_job(120);
+  const std::string file = slow_job(80);
   const Ran plain = run("run " + file + " --json --fresh", "2>/dev/null");
   const JobBeside job("run " + file + " --processes --json --fresh");
   ASSERT_TRUE(job.has_done(2)) << job.errors();
@@ -253,6 +254,27 @@ TEST(Control, several_processes_are_one_job) {
   EXPECT_TRUE(has(status, "stage 1 of replica 0 (1)")) << status.output;
   EXPECT_EQ(job.code(), 0) << job.errors();
   expect_equal_bits(object_of(plain), Json::parse(job.output()));
+}
+
+TEST(Control, whoever_leads_after_a_loss_can_be_talked_to) {
+  const std::string file = slow_job(100);
+  const Ran plain = run("run " + file + " --json --fresh", "2>/dev/null");
+  const std::string port = std::to_string(20000 + getpid() % 20000);
+  const std::string node = "node " + file + " --fresh --json --set nodes.0.listen=127.0.0.1:" + port + " --name ";
+  const JobBeside first(node + "n0", "n0"), second(node + "n1", "n1"), third(node + "n2", "n2");
+  ASSERT_TRUE(first.has_done(2)) << first.errors();
+  kill(first.process(), SIGKILL);
+  EXPECT_TRUE(second.has_done(3)) << second.errors();
+  EXPECT_TRUE(second.socket().ends_with("/control-n1.sock")) << second.errors();
+  const Ran moved = run("migrate layers 4 to stage/1");
+  EXPECT_EQ(moved.code, 0) << moved.output;
+  EXPECT_TRUE(has(moved, second.socket())) << moved.output;
+  EXPECT_TRUE(has(run("get node/n0"), "state       gone: "));
+  EXPECT_EQ(second.code(), 0) << second.errors();
+  EXPECT_EQ(third.code(), 0) << third.errors();
+  const Json rest = Json::parse(second.output());  // the iterations since it leads, and the weights of all
+  EXPECT_EQ(object_of(plain)["weights_sha256"], rest["weights_sha256"]);
+  EXPECT_FALSE(fs::exists(second.socket()));
 }
 
 }  // namespace
