@@ -216,8 +216,8 @@ struct TwinActorState {
   }
 
   // -- layers on their way from another stage to its own: copied once, then kept fresh by replay
-  FollowedLane& lane_of(MoveId move, const MoveLane& lane) {
-    return followed.at(move, lane, [&] {
+  FollowedLane& lane_of(MoveId move, const MoveLane& lane, Key heard) {
+    return followed.at(move, lane, heard, [&] {
       return std::make_shared<StageModel>(
           layout->arithmetic[place.stage.value], FollowedLane::share(layout->share(job->topology, place), lane.layers),
           Arena::make(fmt::format("on their way to stage {}.{}", place.stage.value, place.replica.value), {}),
@@ -225,18 +225,18 @@ struct TwinActorState {
     });
   }
   void on(MovingState&& x) {
-    FollowedLane& f = lane_of(x.move, x.lane);
+    FollowedLane& f = lane_of(x.move, x.lane, x.key);
     f.given = std::move(x);
     follow();
   }
   void on(MovingGradients&& x) {
-    FollowedLane& f = lane_of(x.move, x.lane);
+    FollowedLane& f = lane_of(x.move, x.lane, x.key);
     f.follower.has_gradient(x.key.iteration);
     f.gradients[x.key.iteration] = std::move(x.gradients);
     follow();
   }
   void on(AskVote&& x) {
-    lane_of(x.move, x.lane).asked = x;
+    lane_of(x.move, x.lane, x.key).asked = x;
     follow();
   }
   // Everything that the copies can do now, for the device. It is noted at once: nobody looks before it is done.
@@ -332,10 +332,10 @@ struct TwinActorState {
   // What takes part in no move that is under way.
   void forget_moves() {
     for (FollowedLane& f : followed.all())
-      if (f.move != open.move && f.given)
+      if (f.is_over(open.move, key) && f.given)
         post(self, job->world, fellow(f.given->lane.source()), LoanOver{f.given->key});
-    followed.keep_only(open.move);
-    std::erase_if(leads, [this](const LeadLane& l) { return l.order.move != open.move; });
+    followed.forget(open.move, key);
+    std::erase_if(leads, [this](const LeadLane& l) { return l.order.move != open.move && l.order.key < key; });
     constexpr std::size_t remembered = 8;
     while (followed.all().empty() && decisions.size() > remembered) decisions.erase(decisions.begin());
   }

@@ -32,6 +32,10 @@ struct FollowedLane {
   std::optional<AskVote> asked;          ///< the vote that is still to be given
   std::optional<LayersGiven> for_stage;  ///< a copy, until the gradient of its iteration is here
   bool told = false;                     ///< that it follows
+  Key heard;                             ///< the newest of all that came for it
+
+  /// It belongs to another move than the one under way. What came ahead of the opening that tells of its move does not.
+  bool is_over(MoveId under_way, Key opened) const { return move != under_way && heard < opened; }
 
   /// The share of a model that holds just these layers.
   static StageShare share(StageShare of_stage, LayerRun layers) {
@@ -56,14 +60,18 @@ class FollowedLanes {
   }
   /// The one of that lane; a new one where it is not known yet. `make` builds its model.
   template <class Make>
-  FollowedLane& at(MoveId move, const MoveLane& lane, Make make) {
-    if (FollowedLane* known = find(move, lane)) return *known;
-    all_.push_back({move, lane, make(), {}, {}, {}, {}, {}, false});
-    return all_.back();
+  FollowedLane& at(MoveId move, const MoveLane& lane, Key heard, Make make) {
+    FollowedLane* known = find(move, lane);
+    if (!known) {
+      all_.push_back({move, lane, make(), {}, {}, {}, {}, {}, false, {}});
+      known = &all_.back();
+    }
+    known->heard = std::max(known->heard, heard);
+    return *known;
   }
-  /// Forgets the lanes of every other move. Their lent states must have been given back.
-  void keep_only(MoveId move) {
-    std::erase_if(all_, [move](const FollowedLane& f) { return f.move != move; });
+  /// Forgets the lanes that are over. Their lent states must have been given back.
+  void forget(MoveId under_way, Key opened) {
+    std::erase_if(all_, [&](const FollowedLane& f) { return f.is_over(under_way, opened); });
   }
   std::vector<FollowedLane>& all() { return all_; }
   /// The layers of the newest move, with the gradients of `iteration`; nothing stays.
