@@ -38,7 +38,7 @@ std::string_view name_of(DelayKind kind) {
   STAGECRAFT_ASSERT(false, "kind of delay {}", static_cast<int>(kind));
 }
 
-std::string to_text(const StageEvent& e) {
+std::string to_text(const StageFinding& e) {
   std::string kinds;
   for (std::size_t q = 0; q < 3; ++q)
     if (e.kinds[q]) kinds += fmt::format(" {}", "FBW"[q]);
@@ -49,7 +49,7 @@ std::string to_text(const StageEvent& e) {
       100 * e.spread.p99);
 }
 
-std::string to_text(const LinkEvent& e) {
+std::string to_text(const LinkFinding& e) {
   const char* way = !e.direction ? "" : *e.direction == Direction::forward ? " forward" : " backward";
   const bool slow = e.finding != Finding::clock_step && e.finding != Finding::faster;
   std::string text =

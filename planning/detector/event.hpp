@@ -40,7 +40,7 @@ struct Spread {
   std::size_t samples = 0;  ///< neighbours are not independent: a p99 of slow bursts takes many
 };
 
-struct StageEvent {
+struct StageFinding {
   Finding finding = Finding::start;
   std::optional<std::uint32_t> stage;  ///< none: all of them alike, which is no stage's fault
   Iteration start, at;                 ///< of the change; of this report
@@ -50,7 +50,7 @@ struct StageEvent {
   Spread<double> spread;               ///< as `size`
 };
 
-struct LinkEvent {
+struct LinkFinding {
   Finding finding = Finding::start;
   std::uint32_t link = 0;
   std::optional<Direction> direction;  ///< none: of both together (faster, clock_step)
@@ -64,14 +64,14 @@ struct LinkEvent {
   Spread<Duration> spread;  ///< of round trips
 };
 
-struct DetectorEvents {
-  std::vector<StageEvent> stages;
-  std::vector<LinkEvent> links;
+struct StragglerFindings {
+  std::vector<StageFinding> stages;
+  std::vector<LinkFinding> links;
 };
 
 /// "stage 4 start: F B W take 10.2 % longer since iteration 25 (found in 27)".
-std::string to_text(const StageEvent& event);
+std::string to_text(const StageFinding& event);
 /// "link 3 forward start: latency 1 ms more since iteration 25 (found in 27)".
-std::string to_text(const LinkEvent& event);
+std::string to_text(const LinkFinding& event);
 
 }  // namespace stagecraft

@@ -177,14 +177,14 @@ void LinkDetector::change(Iteration start, const std::array<double, 2>& healthy,
   const double better =
       std::max(healthy[0] - ways_[0].round_trip.reference(), healthy[1] - ways_[1].round_trip.reference());
   if (better >= unit(look) / 2) {
-    LinkEvent faster = event(Finding::faster, {}, start, look);
+    LinkFinding faster = event(Finding::faster, {}, start, look);
     faster.size = duration(better);
     look.events.links.push_back(faster);
   }
   for (const Direction d : both) {
     Way& w = way(d);
     const double size = size_of(index(d), means.service[index(d)], look);
-    LinkEvent told = event(Finding::resize, d, start, look);
+    LinkFinding told = event(Finding::resize, d, start, look);
     told.round_trip = duration(means.round_trip[index(d)] - healthy[index(d)]);
     told.one_way = duration(means.moved[index(d)]);
     told.size_term = duration(w.size_term.level());
@@ -196,7 +196,7 @@ void LinkDetector::change(Iteration start, const std::array<double, 2>& healthy,
 }
 
 // `size`: of a message now. Says so where that is news.
-void LinkDetector::tell(Direction direction, Iteration start, double size, LinkEvent event, const Look& look) {
+void LinkDetector::tell(Direction direction, Iteration start, double size, LinkFinding event, const Look& look) {
   Way& w = way(direction);
   const double before = w.told;
   if (w.volatility.active()) {
@@ -221,7 +221,7 @@ void LinkDetector::look_at_clocks(const LinkReading& reading, const Look& look) 
   const double least = unit(look) / 4 + 3 * deviation;
   const auto moved = ring_.step(reading.at, reading.one_way, least, unit(look) / 2);
   if (!moved) return;
-  LinkEvent clock = event(Finding::clock_step, {}, reading.at, look);
+  LinkFinding clock = event(Finding::clock_step, {}, reading.at, look);
   clock.size = clock.one_way = duration(*moved);
   look.events.links.push_back(clock);
 }
@@ -245,7 +245,7 @@ void LinkDetector::look_for_bursts(const LinkReading& reading, const Look& look)
   }
   for (const Direction d : both) {
     if (!way(d).volatility.step(calm, look.settings)) continue;
-    const LinkEvent steady = event(Finding::turned_steady, d, way(d).start, look);
+    const LinkFinding steady = event(Finding::turned_steady, d, way(d).start, look);
     look.events.links.push_back(steady);
   }
   if (!counts) return;
@@ -271,9 +271,9 @@ void LinkDetector::turn_volatile(Direction direction, Iteration start, const Loo
   look.events.links.push_back(event(Finding::turned_volatile, direction, start, look));
 }
 
-LinkEvent LinkDetector::event(Finding finding, std::optional<Direction> direction, Iteration start,
-                              const Look& look) const {
-  LinkEvent event;
+LinkFinding LinkDetector::event(Finding finding, std::optional<Direction> direction, Iteration start,
+                                const Look& look) const {
+  LinkFinding event;
   event.finding = finding;
   event.link = link_;
   event.direction = direction;

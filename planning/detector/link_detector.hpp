@@ -63,12 +63,12 @@ class LinkDetector {
   Means means_of_change(Iteration start) const;
   void move_levels(const Means& means, const Look& look);
   double size_of(std::size_t direction, const std::optional<double>& service, const Look& look);
-  void tell(Direction direction, Iteration start, double size, LinkEvent event, const Look& look);
+  void tell(Direction direction, Iteration start, double size, LinkFinding event, const Look& look);
   bool suspected() const;
   void look_at_clocks(const LinkReading& reading, const Look& look);
   void look_for_bursts(const LinkReading& reading, const Look& look);
   void turn_volatile(Direction direction, Iteration start, const Look& look);
-  LinkEvent event(Finding finding, std::optional<Direction> direction, Iteration start, const Look& look) const;
+  LinkFinding event(Finding finding, std::optional<Direction> direction, Iteration start, const Look& look) const;
   double unit(const Look& look) const;
   Way& way(Direction direction) { return ways_[static_cast<std::size_t>(direction)]; }
   const Way& way(Direction direction) const { return ways_[static_cast<std::size_t>(direction)]; }

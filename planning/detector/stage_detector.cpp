@@ -70,7 +70,7 @@ void StageDetector::step(const StageReading& reading, const std::array<double, 3
     better = std::min(better, alarm->to);
   }
   if (better < 0) {
-    StageEvent faster = event(Finding::faster, *start, look);
+    StageFinding faster = event(Finding::faster, *start, look);
     faster.size = -std::expm1(better);
     look.events.stages.push_back(faster);
   }
@@ -100,7 +100,7 @@ void StageDetector::tell(Iteration start, const Look& look) {
   }
   told_ = now;
   if (before == 0) start_ = start;
-  StageEvent told = event(still_slow ? Finding::resize : now > 0 ? Finding::start : Finding::end, start, look);
+  StageFinding told = event(still_slow ? Finding::resize : now > 0 ? Finding::start : Finding::end, start, look);
   if (now == 0) told.size = before, told.kinds = told_kinds_;
   told_kinds_ = told.kinds;
   look.events.stages.push_back(told);
@@ -141,8 +141,8 @@ void StageDetector::turn_volatile(Iteration start, const Look& look) {
   look.events.stages.push_back(event(Finding::turned_volatile, start, look));
 }
 
-StageEvent StageDetector::event(Finding finding, Iteration start, const Look& look) const {
-  StageEvent event;
+StageFinding StageDetector::event(Finding finding, Iteration start, const Look& look) const {
+  StageFinding event;
   event.finding = finding;
   event.stage = stage_;
   event.start = start;

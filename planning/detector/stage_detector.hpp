@@ -52,7 +52,7 @@ class StageDetector {
   void tell(Iteration start, const Look& look);
   void look_for_bursts(const StageReading& reading, const std::array<double, 3>& common, const Look& look);
   void turn_volatile(Iteration start, const Look& look);
-  StageEvent event(Finding finding, Iteration start, const Look& look) const;
+  StageFinding event(Finding finding, Iteration start, const Look& look) const;
   double size() const;
 
   std::optional<std::uint32_t> stage_;

@@ -33,12 +33,12 @@ struct Report {
 std::int64_t from_zero(Iteration iteration) { return std::int64_t{iteration.value} - 1; }
 double ms(Duration d) { return static_cast<double>(d.count()) / 1e6; }
 
-void add_reports(const DetectorEvents& events, std::vector<Report>& reports) {
-  for (const StageEvent& e : events.stages)
+void add_reports(const StragglerFindings& events, std::vector<Report>& reports) {
+  for (const StageFinding& e : events.stages)
     reports.push_back({std::string(name_of(e.finding)), "",
                        e.stage ? json::array({"stage", *e.stage}) : json::array({"all"}), from_zero(e.at),
                        from_zero(e.start), e.size, to_text(e)});
-  for (const LinkEvent& e : events.links) {
+  for (const LinkFinding& e : events.links) {
     json subject = json::array({"link", e.link});
     if (e.direction) subject.push_back(*e.direction == Direction::forward ? "down" : "up");
     reports.push_back({std::string(name_of(e.finding)), e.kind == DelayKind::latency ? "latency" : "bandwidth", subject,
