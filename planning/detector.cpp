@@ -68,8 +68,8 @@ bool StragglerDetector::gather(const IterationSamples& samples) {
   return most >= settings_.smallest_block;
 }
 
-DetectorEvents StragglerDetector::step(const IterationSamples& samples) {
-  DetectorEvents events;
+StragglerFindings StragglerDetector::step(const IterationSamples& samples) {
+  StragglerFindings events;
   if (!gather(samples)) return events;
   const Look look{block_.iteration, last_, held_ > 0, settings_, events};
   if (held_ > 0) --held_;

@@ -26,7 +26,7 @@ class StragglerDetector {
   StragglerDetector(std::size_t links, std::size_t stages, const DetectorSettings& settings = {});
 
   /// What is found with the samples of one more iteration, those later than the last one.
-  DetectorEvents step(const IterationSamples& samples);
+  StragglerFindings step(const IterationSamples& samples);
 
   /// In force from the next iteration on. They must be such that `complaint` has none.
   void set(const DetectorSettings& settings);

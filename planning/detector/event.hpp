@@ -64,7 +64,7 @@ struct LinkFinding {
   Spread<Duration> spread;  ///< of round trips
 };
 
-struct DetectorEvents {
+struct StragglerFindings {
   std::vector<StageFinding> stages;
   std::vector<LinkFinding> links;
 };

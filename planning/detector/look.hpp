@@ -11,7 +11,7 @@ struct Look {
   Iteration first, last;  ///< of the block; it is known by its first
   bool held;              ///< a plan has just changed: nothing is counted as far above its level
   const DetectorSettings& settings;
-  DetectorEvents& events;
+  StragglerFindings& events;
 };
 
 }  // namespace stagecraft

@@ -83,7 +83,7 @@ Outcome judge(const OneFault& made) {
     if (finding == Finding::end) outcome.ended += at.value >= last && at.value <= last + 2;
   };
   for (std::uint32_t k = 0; k < made.parameters.iterations; ++k) {
-    const DetectorEvents events = detector.step(trace.next());
+    const StragglerFindings events = detector.step(trace.next());
     for (const StageFinding& e : events.stages) {
       if (e.stage && fault.stages == std::vector{*e.stage}) {
         count(e.finding, e.at, e.size);
@@ -168,7 +168,7 @@ std::size_t false_alarms(const Parameters& parameters) {
   StragglerDetector detector(parameters.stages - 1, parameters.stages);
   std::size_t alarms = 0, clocks = 0;
   for (std::uint32_t k = 0; k < parameters.iterations; ++k) {
-    const DetectorEvents events = detector.step(trace.next());
+    const StragglerFindings events = detector.step(trace.next());
     for (const StageFinding& e : events.stages) ++alarms, fmt::print("{}\n", to_text(e));
     for (const LinkFinding& e : events.links) {
       if (e.finding == Finding::clock_step) {

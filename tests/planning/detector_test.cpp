@@ -42,17 +42,17 @@ StragglerDetector detector_of(const Parameters& p, const DetectorSettings& setti
 }
 
 // The next iterations of a trace, and all that is found in them but clocks.
-DetectorEvents watch(StragglerDetector& detector, Trace& trace, std::uint32_t iterations) {
-  DetectorEvents all;
+StragglerFindings watch(StragglerDetector& detector, Trace& trace, std::uint32_t iterations) {
+  StragglerFindings all;
   for (std::uint32_t k = 0; k < iterations; ++k) {
-    const DetectorEvents events = detector.step(trace.next());
+    const StragglerFindings events = detector.step(trace.next());
     all.stages.insert(all.stages.end(), events.stages.begin(), events.stages.end());
     for (const LinkFinding& e : events.links)
       if (e.finding != Finding::clock_step) all.links.push_back(e);
   }
   return all;
 }
-DetectorEvents watch(const Parameters& p) {
+StragglerFindings watch(const Parameters& p) {
   Trace trace(p);
   StragglerDetector detector = detector_of(p);
   return watch(detector, trace, p.iterations);
@@ -84,7 +84,7 @@ TEST(Detector, finer_thresholds_take_effect_while_it_runs) {
   finer.smallest = 0.02;
   finer.guard = 2.5;
   detector.set(finer);
-  const DetectorEvents found = watch(detector, trace, 5);
+  const StragglerFindings found = watch(detector, trace, 5);
   ASSERT_FALSE(found.stages.empty());
   EXPECT_EQ(found.stages[0].stage, 3U);
   EXPECT_NEAR(found.stages[0].size, 0.035, 0.01);
@@ -95,7 +95,7 @@ TEST(Detector, iterations_of_few_micro_batches_are_taken_together) {
   Parameters p = calm(120);
   p.micro_batches = 3;  // three of them are a block
   p.faults = {slow_link(2, 1, 5, 60.2, 90), slow_stage(1, 0.5, 60.2, 90)};
-  const DetectorEvents found = watch(p);
+  const StragglerFindings found = watch(p);
   ASSERT_EQ(found.links.size(), 2U);
   EXPECT_EQ(found.links[0].direction, Direction::backward);
   EXPECT_NEAR(static_cast<double>(found.links[0].size.count()), 5e6, 5e5);
@@ -126,12 +126,12 @@ TEST(Detector, a_stage_with_other_layers_is_as_healthy_as_the_cost_model_expects
   Trace trace(p);
   StragglerDetector detector = detector_of(p);
   const auto steps = [&](std::int64_t layers, std::uint32_t iterations) {
-    DetectorEvents all;
+    StragglerFindings all;
     for (std::uint32_t k = 0; k < iterations; ++k) {
       IterationSamples samples = trace.next();
       for (auto& operators : samples.stages[5].operators)
         for (OperatorSample& o : operators) o = {o.took * layers / 4, milliseconds(2 * layers)};
-      const DetectorEvents events = detector.step(samples);
+      const StragglerFindings events = detector.step(samples);
       all.stages.insert(all.stages.end(), events.stages.begin(), events.stages.end());
     }
     return all;
@@ -143,7 +143,7 @@ TEST(Detector, a_stage_with_other_layers_is_as_healthy_as_the_cost_model_expects
 TEST(Detector, what_was_slow_from_the_beginning_is_found_when_it_gets_faster) {
   Parameters p = calm(40);
   p.faults = {slow_stage(2, 0.5, 0, 25)};
-  const DetectorEvents found = watch(p);
+  const StragglerFindings found = watch(p);
   ASSERT_FALSE(found.stages.empty());
   for (const StageFinding& e : found.stages) {
     EXPECT_EQ(e.finding, Finding::faster);
@@ -161,7 +161,7 @@ TEST(Detector, bursts_shorter_than_an_iteration_are_volatile_and_the_direction_i
     fault.shape.on = 150;
     fault.shape.off = 400;
     p.faults = {fault};
-    const DetectorEvents found = watch(p);
+    const StragglerFindings found = watch(p);
     ASSERT_FALSE(found.links.empty());
     bool is_volatile = false;
     for (const LinkFinding& e : found.links) {
@@ -185,7 +185,7 @@ TEST(Detector, a_stage_whose_operators_stall_now_and_then_is_volatile) {
   fault.shape.on = 120;
   fault.shape.off = 480;
   p.faults = {fault};
-  const DetectorEvents found = watch(p);
+  const StragglerFindings found = watch(p);
   ASSERT_FALSE(found.stages.empty());
   std::size_t is_volatile = 0;
   for (const StageFinding& e : found.stages) {
@@ -203,7 +203,7 @@ TEST(Detector, acknowledgements_that_come_back_another_way_change_nothing) {
   Parameters p = calm();
   p.ack_over_link = false;
   p.faults = {slow_link(0, 0, 3, 20.5, 40), slow_link(0, 1, 6, 25.5, 40)};
-  const DetectorEvents found = watch(p);
+  const StragglerFindings found = watch(p);
   ASSERT_EQ(found.links.size(), 4U);
   EXPECT_EQ(found.links[0].direction, Direction::forward);
   EXPECT_NEAR(static_cast<double>(found.links[0].size.count()), 3e6, 3e5);
@@ -217,7 +217,7 @@ TEST(Detector, without_announcements_the_kind_stays_open) {
   Parameters p = calm(40);
   p.announcements = false;
   p.faults = {slow_link(1, 0, 4, 20)};
-  const DetectorEvents found = watch(p);
+  const StragglerFindings found = watch(p);
   ASSERT_EQ(found.links.size(), 1U);
   EXPECT_EQ(found.links[0].kind, DelayKind::unknown);
   EXPECT_EQ(to_text(found.links[0]).substr(0, 24), "link 1 forward start: de");
@@ -238,7 +238,7 @@ TEST(Detector, what_is_forgotten_is_learned_again) {
   watch(detector, trace, 20);
   detector.forget_stage(3);
   detector.forget_link(3);
-  const DetectorEvents found = watch(detector, trace, 60);
+  const StragglerFindings found = watch(detector, trace, 60);
   EXPECT_TRUE(found.stages.empty()) << "that is healthy now";
   EXPECT_TRUE(found.links.empty());
 }

@@ -33,7 +33,7 @@ struct Report {
 std::int64_t from_zero(Iteration iteration) { return std::int64_t{iteration.value} - 1; }
 double ms(Duration d) { return static_cast<double>(d.count()) / 1e6; }
 
-void add_reports(const DetectorEvents& events, std::vector<Report>& reports) {
+void add_reports(const StragglerFindings& events, std::vector<Report>& reports) {
   for (const StageFinding& e : events.stages)
     reports.push_back({std::string(name_of(e.finding)), "",
                        e.stage ? json::array({"stage", *e.stage}) : json::array({"all"}), from_zero(e.at),
