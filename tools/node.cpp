@@ -152,7 +152,7 @@ int node_command(const NodeOptions& options) {
     return end.ending == Ending::stopped ? stopped : exit_code(result);
   } catch (const CannotStart& problem) {
     complain("{}: {}\n", topology->file, problem.what());
-    return bad_input;
+    std::_Exit(bad_input);  // an attempt to connect may be under way, and CAF would wait for its end
   }
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <iterator>
+
 #include "actors/cluster/lane_route.hpp"
 #include "config/load_topology.hpp"
 #include "transport/secret.hpp"
@@ -53,27 +55,58 @@ Cluster::Cluster(World& world, const Topology& topology, std::uint32_t index)
   address_ = std::get<NetworkAddress>(published);
 }
 
-Cluster::~Cluster() { caf::anon_send_exit(gate_, caf::exit_reason::kill); }
-
-// One that can't be reached may be busy: it is tried again until the start-up ends.
-void Cluster::reach_others(const GateNews::Board& board, Instant deadline) {
-  for (const start_up::Reach& reach : board.to_reach) to_reach_[reach.node] = reach.address;
-  if (world_.now() < reach_again_) return;
-  for (auto it = to_reach_.begin(); it != to_reach_.end();) {
-    const auto door = reach_gate(world_.system(), parse_network_address(it->second));
-    if (const auto* reached = std::get_if<PeerDoor>(&door)) {
-      tell_from_outside(gate_, Connected{it->first, *reached});
-      it = to_reach_.erase(it);
-      continue;
-    }
-    if (world_.now() > deadline)
-      give_up(fmt::format("node '{}' {}", topology_.nodes[it->first].name, std::get<std::string>(door)));
-    reach_again_ = world_.now() + try_again_after;
-    ++it;
-  }
+Cluster::~Cluster() {
+  caf::anon_send_exit(gate_, caf::exit_reason::kill);
+  hang_up_on_the_silent(world_.system(), address_, {});  // CAF would wait for them
 }
 
-std::string Cluster::no_answer(const std::set<std::string>& failures) const {
+// Whoever belongs to the job says something four times in `detect_after`. Those that came just before the door was
+// closed are looked at once more.
+void Cluster::watch_the_door() {
+  const Duration silence = 2 * topology_.recovery.detect_after;
+  const Instant now = world_.now();
+  if (now < look_again_ || (closed_ && now > *closed_ + 2 * silence)) return;
+  look_again_ = now + silence / 4;
+  hang_up_on_the_silent(world_.system(), address_, silence);
+}
+
+// One that can't be reached may be busy: it is tried again until the start-up ends.
+bool Cluster::reach(std::uint32_t node, Attempt& attempt, const std::function<void(const std::string&)>& failed) {
+  if (!attempt.knock) {
+    if (world_.now() < attempt.again) return false;
+    attempt.knock.emplace(world_.system(), attempt.at, [&world = world_] { world.news(); });
+  }
+  const auto answer = attempt.knock->answer();
+  if (!answer) return false;
+  if (const auto* door = std::get_if<PeerDoor>(&*answer)) {
+    tell_from_outside(gate_, Connected{node, *door});
+    return true;
+  }
+  failed(std::get<std::string>(*answer));
+  attempt.knock.reset();
+  attempt.again = world_.now() + try_again_after;
+  return false;
+}
+
+void Cluster::reach_others(const GateNews::Board& board) {
+  for (const start_up::Reach& to : board.to_reach) to_reach_[to.node].at = parse_network_address(to.address);
+  for (auto it = to_reach_.begin(); it != to_reach_.end();)
+    it = reach(it->first, it->second, [](const std::string&) {}) ? to_reach_.erase(it) : std::next(it);
+}
+
+std::string Cluster::unreached() const {
+  std::string text;
+  for (const auto& [node, attempt] : to_reach_)
+    text += fmt::format("; node '{}' does not answer at {}", topology_.nodes[node].name, to_text(attempt.at));
+  return text;
+}
+
+std::string Cluster::no_answer(const NetworkAddress& leader, const std::set<std::string>& failures) const {
+  if (failures.empty())  // the first attempt is still under way
+    return fmt::format(
+        "the first node does not answer within {}: nothing comes back from {}; does the network, or a firewall, let "
+        "this node through to it?",
+        format(topology_.timeouts.stage), to_text(leader));
   std::string text = fmt::format("the first node does not answer within {}: {}", format(topology_.timeouts.stage),
                                  fmt::join(failures, "; "));
   if (text.find("handshake") != std::string::npos)
@@ -92,6 +125,7 @@ void Cluster::gather(const RunOptions::StartUp& patience) {
   std::string said;
   Instant say_at = world_.now() + 2s;  // not while all goes well
   world_.drive([&] {
+    watch_the_door();
     const GateNews::Board board = news_->read();
     for (const std::string& refusal : board.refusals) patience.say("refused: " + refusal);
     for (const auto& [node, why] : board.lost)
@@ -112,44 +146,42 @@ void Cluster::gather(const RunOptions::StartUp& patience) {
 // Whoever belongs to the job is there: from now on nothing listens.
 void Cluster::begin(BeginJob job) {
   close_gate(world_.system(), gate_, address_);
-  job.now = world_.now();
+  closed_ = job.now = world_.now();
   tell_from_outside(gate_, job);
 }
 
 BeginJob Cluster::join(const NetworkAddress& leader, const RunOptions::StartUp& patience) {
   const Instant deadline = world_.now() + topology_.timeouts.stage;
   const auto expired = [&] { return world_.now() > deadline; };
-  std::variant<PeerDoor, std::string> first = std::string();
   std::set<std::string> failures;  // each kind once
-  Instant next{};
+  Attempt first{leader, {}, {}};
+  bool reached = false;
   world_.drive([&] {
-    if (world_.now() < next) return false;
-    first = reach_gate(world_.system(), leader);
-    next = world_.now() + try_again_after;
-    if (const auto* failure = std::get_if<std::string>(&first)) failures.insert(*failure);
+    reached = reach(0, first, [&](const std::string& why) { failures.insert(why); });
     if (const auto why = patience.ends()) give_up(*why);
-    return std::holds_alternative<PeerDoor>(first) || expired();
+    return reached || expired();
   });
-  if (std::holds_alternative<std::string>(first)) give_up(no_answer(failures));
-  tell_from_outside(gate_, Connected{0, std::get<PeerDoor>(first)});
+  if (!reached) give_up(no_answer(leader, failures));
   tell_from_outside(gate_, hello_of(world_, topology_, index_, to_text(address_)));
   std::optional<BeginJob> begun;
   world_.drive([&] {
+    watch_the_door();
     const GateNews::Board board = news_->read();
     if (board.refused) give_up("the first node does not let it in: " + *board.refused);
     if (board.finish) give_up("the first node ended: " + board.finish->reason);
     for (const auto& [node, why] : board.lost)
       give_up(fmt::format("node '{}' was lost during the start-up: {}", topology_.nodes[node].name, why));
     if (const auto why = patience.ends()) give_up(*why);
-    reach_others(board, deadline);
+    reach_others(board);
     if (expired())
-      give_up(fmt::format("the start-up did not end within {}: {}; see timeouts.stage",
-                          format(topology_.timeouts.stage), board.waits_for));
+      give_up(fmt::format("the start-up did not end within {}: {}{}; see timeouts.stage",
+                          format(topology_.timeouts.stage), board.waits_for, unreached()));
     begun = board.begin;
     return begun.has_value();
   });
   close_gate(world_.system(), gate_, address_);
   world_.set_clock(begun->now);
+  closed_ = look_again_ = world_.now();
   return *begun;
 }
 
@@ -161,6 +193,7 @@ GateNews::Board Cluster::look() {
 }
 
 std::optional<FinishJob> Cluster::finished() {
+  watch_the_door();
   const GateNews::Board board = look();
   if (board.finish) return board.finish;
   if (board.over)
@@ -174,6 +207,7 @@ std::optional<Succession> Cluster::succession() {
 }
 
 std::vector<std::string> Cluster::newly_lost() {
+  watch_the_door();
   std::vector<std::string> texts;
   for (const auto& [node, why] : look().lost)
     if (told_.insert(node).second)
@@ -183,7 +217,7 @@ std::vector<std::string> Cluster::newly_lost() {
 
 void Cluster::finish(const FinishJob& end) {
   tell_from_outside(gate_, end);
-  const Instant deadline = world_.now() + 2s;
+  const Instant deadline = world_.now() + 10s;  // on a busy machine; who is silent is given up before
   world_.drive([&] { return look().lost.size() + 1 >= topology_.nodes.size() || world_.now() > deadline; });
 }
 

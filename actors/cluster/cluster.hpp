@@ -52,8 +52,10 @@ class Cluster {
 
  private:
   GateNews::Board look();
-  void reach_others(const GateNews::Board& board, Instant deadline);
-  std::string no_answer(const std::set<std::string>& failures) const;
+  void watch_the_door();
+  void reach_others(const GateNews::Board& board);
+  std::string unreached() const;
+  std::string no_answer(const NetworkAddress& leader, const std::set<std::string>& failures) const;
   [[noreturn]] void give_up(const std::string& why) const;
 
   World& world_;
@@ -64,9 +66,17 @@ class Cluster {
   NetworkAddress address_;
   std::optional<Succession> succession_;  // heard of, and not taken
   std::uint32_t leader_ = 0;
-  std::set<std::uint32_t> told_;                   // lost nodes
-  std::map<std::uint32_t, std::string> to_reach_;  // addresses of gates
-  Instant reach_again_{};
+  Instant look_again_{};           // at who connected
+  std::optional<Instant> closed_;  // since when nobody is let in
+  std::set<std::uint32_t> told_;   // lost nodes
+  struct Attempt {
+    NetworkAddress at;
+    std::optional<Knock> knock;
+    Instant again{};  // not before
+  };
+  /// True once there is a door; another attempt is made after a failure. `failed` hears why.
+  bool reach(std::uint32_t node, Attempt& attempt, const std::function<void(const std::string&)>& failed);
+  std::map<std::uint32_t, Attempt> to_reach_;  // gates
 };
 
 /// What this node says of itself to the first one.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 
 #include "actors/wire/archive.hpp"
@@ -57,12 +58,15 @@ struct GateState {
 
   struct Peer {
     GatePeer to;
-    std::uint64_t sent = 0, received = 0;  // messages without tensors
-    std::deque<BulkArrived> waiting;       // for those that were sent before them
+    std::uint64_t sent = 0, received = 0;               // messages without tensors
+    std::deque<BulkArrived> waiting;                    // for those that were sent before them
+    std::optional<caf::actor_clock::time_point> heard;  // last; none: it may not know this node yet
   };
   std::map<std::uint32_t, Peer> peers;
   std::map<ActorName, std::shared_ptr<Doorway>> here;
-  std::map<ActorName, std::vector<Arrived>> early;  // for those who are yet to be spawned
+  std::map<ActorName, std::vector<Arrived>> early;      // for those who are yet to be spawned
+  std::optional<caf::actor_clock::time_point> beat_at;  // the last one; none: not with processes of their own
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::string> apart;  // others that do not reach each other, and why
 
   std::optional<Membership> membership;             // from the begin of the job to its end
   std::map<std::uint32_t, std::string> lost;        // nodes, and why
@@ -102,9 +106,11 @@ struct GateState {
   }
   // Whoever sends what can't be read is no node of this job. Nobody speaks in the name of another one.
   void on(const Envelope& x) try {
-    if (x.kind == Kind::hello || x.kind == Kind::greeting) return on_start_up(x);
     const auto it = peers.find(x.from);
-    if (it == peers.end() || it->second.to.door.address() != self->current_sender()) return;
+    const bool speaks_for_itself = it != peers.end() && it->second.to.door.address() == self->current_sender();
+    if (speaks_for_itself) it->second.heard = self->clock().now();
+    if (x.kind == Kind::hello || x.kind == Kind::greeting) return on_start_up(x);
+    if (!speaks_for_itself) return;
     if (x.kind != Kind::message) return on_start_up(x);
     Peer& peer = it->second;
     if (x.number != peer.received + 1)
@@ -180,6 +186,7 @@ struct GateState {
     const auto sender = caf::actor_cast<PeerDoor>(self->current_sender());
     switch (x.kind) {
       case Kind::message:
+      case Kind::beat:
         break;
       case Kind::hello:
         return step(start_up::HelloCame{read_text<Hello>(x.bytes)}, sender);
@@ -209,6 +216,8 @@ struct GateState {
         const Account account = accounts[x.from] = read_text<Account>(x.bytes);
         return agree(membership::Accepted{x.from, account.view});
       }
+      case Kind::unreachable:
+        return on_unreachable(x.from, static_cast<std::uint32_t>(x.number), x.bytes);
       case Kind::finish: {
         const FinishJob finish = read_text<FinishJob>(x.bytes);
         membership.reset();
@@ -295,6 +304,22 @@ struct GateState {
   void join(std::uint32_t index, const PeerDoor& door) {
     peers[index].to.door = door;
     self->monitor(door);
+    if (!beat_at) on(Beat{});
+  }
+  // Everyone says something four times in the silence that means death. Who was not awake can't judge others.
+  void on(const Beat&) {
+    const Duration silence = options.topology->recovery.detect_after;
+    const auto now = self->clock().now();
+    const bool awake = beat_at && now - *beat_at < silence;
+    beat_at = now;
+    std::vector<std::uint32_t> silent;
+    for (auto& [index, peer] : peers) {
+      if (!awake && peer.heard) peer.heard = now;
+      if (peer.heard && now - *peer.heard > silence) silent.push_back(index);
+      send(peer.to.door, Kind::beat);
+    }
+    for (const std::uint32_t index : silent) lose(index, fmt::format("it has said nothing for {}", format(silence)));
+    tell_after(self, silence / 4, GateActor{self}, Beat{});
   }
   void step(const start_up::Event& event, const PeerDoor& sender = {}) {
     if (!options.start_up) return;
@@ -338,7 +363,11 @@ struct GateState {
       if (peer.to.door.address() == down.source) return lose(index, "its process is gone, or does not answer");
   }
   void lose(std::uint32_t index, const std::string& why) {
-    if (part(index, why)) agree(membership::NodeLost{index});
+    if (!part(index, why)) return;
+    // The leader may still reach it, and would wait for what the two no longer send each other.
+    const auto leader = peers.find(homes->leader());
+    if (leader != peers.end()) send(leader->second.to.door, Kind::unreachable, why, index);
+    agree(membership::NodeLost{index});
   }
   // Nothing comes from that node any more, and nothing goes there.
   bool part(std::uint32_t index, const std::string& why) {
@@ -352,6 +381,33 @@ struct GateState {
       board.retired.push_back(std::move(peer.mapped().to.route));
     });
     return true;
+  }
+
+  // -- two others that do not reach each other. If one of them is gone, this node notices it too, within that time;
+  // else it gives up the fewest that it can.
+  void on_unreachable(std::uint32_t one, std::uint32_t other, const std::string& why) {
+    if (apart.empty()) tell_after(self, options.topology->recovery.detect_after, GateActor{self}, Settle{});
+    apart.emplace(std::minmax(one, other), why);
+  }
+  void on(const Settle&) {
+    for (;;) {
+      std::map<std::uint32_t, std::vector<std::string>> missed;  // of those that are still here: whom they miss
+      for (const auto& [pair, why] : apart) {
+        const auto& [a, b] = pair;
+        if (!peers.contains(a) || !peers.contains(b)) continue;
+        missed[a].push_back(fmt::format("'{}' ({})", options.topology->nodes[b].name, why));
+        missed[b].push_back(fmt::format("'{}' ({})", options.topology->nodes[a].name, why));
+      }
+      if (missed.empty()) break;
+      const auto worst = std::max_element(missed.rbegin(), missed.rend(), [](const auto& x, const auto& y) {
+        return x.second.size() < y.second.size();  // of several, the last one in the file
+      });
+      const std::string why = fmt::format("it and node {} do not reach each other, though both reach node '{}'",
+                                          fmt::join(worst->second, ", "), options.topology->nodes[options.index].name);
+      if (options.news) send(peers.at(worst->first).to.door, Kind::finish, text_of(FinishJob{Ending::fault, why}));
+      lose(worst->first, why);
+    }
+    apart.clear();
   }
 };
 

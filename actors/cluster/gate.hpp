@@ -4,10 +4,10 @@
 // spawns the cast (who lives here), the thread that starts and ends the job. What it does: lets nodes in and finds them
 // (start_up_machine.hpp), agrees with the others on who is left and who leads (membership.hpp), carries small messages
 // as envelopes and those with tensors over the lanes to that node, hands what arrives to whoever has the name, says
-// when a node is gone. What it owns: the routes to the others. What it never does: look into a message, wait, decide
-// that the job is over. Order: between two nodes small messages keep theirs, those of one lane keep theirs, and one
-// with tensors never overtakes a small one that was sent before it. A small one may overtake: data messages carry their
-// key.
+// when a node is gone (the leader's gate also gives up one of two that no longer reach each other). What it owns: the
+// routes to the others. What it never does: look into a message, wait, decide that the job is over. Order: between two
+// nodes small messages keep theirs, those of one lane keep theirs, and one with tensors never overtakes a small one
+// that was sent before it. A small one may overtake: data messages carry their key.
 #pragma once
 
 #include <functional>
@@ -65,10 +65,12 @@ struct Envelope {
     vote,
     view,
     accept,
-    finish
+    finish,
+    unreachable,
+    beat
   } kind = Kind::message;
   std::uint32_t from = 0;    ///< index of the node
-  std::uint64_t number = 0;  ///< of a message: counts those between two nodes
+  std::uint64_t number = 0;  ///< of a message: counts those between two nodes; unreachable: the node that is
   std::string bytes;
 };
 STAGECRAFT_WIRE(Envelope, x.kind, x.from, x.number, x.bytes)
@@ -115,6 +117,8 @@ struct WaitOver {  ///< timer -> gate: the members of the job should have agreed
 };
 STAGECRAFT_WIRE(View, x.number, x.leader, x.members)
 STAGECRAFT_WIRE(WaitOver, x.wait)
+struct Beat {};    ///< a gate -> itself: time to say something to the others, and to see who does not
+struct Settle {};  ///< the leader's gate -> itself: who of those that do not reach each other has to go
 
 /// Takes what has tensors to another node's gate, in order per lane. Called by the gate alone; never blocks.
 class BulkRoute {
@@ -137,7 +141,7 @@ struct GateWiring {  ///< in one process: the others are there
 };
 
 using GateActor = Door<GateWiring, Served, Hosted, Outgoing, Envelope, BulkArrived, Connected, LanesAreUp, NodeLost,
-                       Hello, BeginJob, Minutes, Account, WaitOver, Rehomed, FinishJob>;
+                       Beat, Settle, Hello, BeginJob, Minutes, Account, WaitOver, Rehomed, FinishJob>;
 
 /// What a gate tells the thread that starts and ends a job. Any thread; `news` is called after each change.
 class GateNews {
@@ -194,3 +198,5 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Served)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Connected)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::LanesAreUp)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::NodeLost)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Beat)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(stagecraft::Settle)

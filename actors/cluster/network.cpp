@@ -5,6 +5,12 @@
 #include <caf/openssl/all.hpp>
 
 #include <charconv>
+#include <mutex>
+#include <set>
+
+#include "actors/cluster/tls_errors.hpp"
+#include "planning/bug.hpp"
+#include "transport/silent_sockets.hpp"
 
 namespace stagecraft {
 
@@ -24,9 +30,11 @@ void join_network(caf::actor_system_config& config, const NetworkOptions& option
     config.openssl_key = options.key;
     config.openssl_cafile = options.authority;
   }
-  // A beat in each quarter of the silence that means death.
-  config.set("middleman.heartbeat-interval", caf::timespan(options.silence / 4));
-  config.set("middleman.connection-timeout", caf::timespan(options.silence));
+  STAGECRAFT_ASSERT(tls_errors_stay_apart(), "SSL_read is another library's");
+  // The gates notice who is silent (gate.cpp). CAF's own heartbeat is for connections that no gate knows, and slow:
+  // each of its ticks also closes those that are just being made.
+  config.set("middleman.heartbeat-interval", caf::timespan(options.silence * 15));
+  config.set("middleman.connection-timeout", caf::timespan(options.silence * 60));
 }
 
 NetworkAddress parse_network_address(const std::string& text) {
@@ -67,11 +75,46 @@ void close_gate(caf::actor_system& system, const GateActor& gate, const NetworkA
   }
 }
 
-std::variant<PeerDoor, std::string> reach_gate(caf::actor_system& system, const NetworkAddress& at) {
-  const auto door = encrypted(system) ? caf::openssl::remote_actor<PeerDoor>(system, at.host, at.port)
-                                      : system.middleman().remote_actor<PeerDoor>(at.host, at.port);
-  if (!door) return fmt::format("cannot reach {}: {}", to_text(at), system.render(door.error()));
-  return *door;
+void hang_up_on_the_silent(caf::actor_system& system, const NetworkAddress& at, Duration silence) {
+  // On the thread that reads and closes CAF's sockets.
+  system.middleman().backend().post([=] { hang_up_on_the_silent(at.port, silence); });
+}
+
+struct Knock::Shared {
+  std::mutex mutex;
+  std::optional<std::variant<PeerDoor, std::string>> answer;
+};
+
+Knock::Knock(caf::actor_system& system, const NetworkAddress& at, std::function<void()> news)
+    : shared_(std::make_shared<Shared>()) {
+  const auto answer = [shared = shared_, news = std::move(news)](std::variant<PeerDoor, std::string> what) {
+    {
+      const std::lock_guard guard(shared->mutex);
+      shared->answer = std::move(what);
+    }
+    news();
+  };
+  const caf::io::middleman_actor doorman =
+      encrypted(system) ? system.openssl_manager().actor_handle() : system.middleman().actor_handle();
+  system.spawn([=](caf::event_based_actor* self) {
+    const auto failed = [=](const caf::error& why) {
+      answer(fmt::format("cannot reach {}: {}", to_text(at), self->system().render(why)));
+    };
+    self->request(doorman, caf::infinite, caf::connect_atom::value, at.host, at.port)
+        .then(
+            [=](const caf::node_id&, const caf::strong_actor_ptr& door, const std::set<std::string>& interfaces) {
+              if (!door) return failed(caf::make_error(caf::sec::no_actor_published_at_port, at.port));
+              if (!self->system().assignable<PeerDoor>(interfaces))
+                return failed(caf::sec::unexpected_actor_messaging_interface);
+              answer(caf::actor_cast<PeerDoor>(door));
+            },
+            failed);
+  });
+}
+
+std::optional<std::variant<PeerDoor, std::string>> Knock::answer() const {
+  const std::lock_guard guard(shared_->mutex);
+  return shared_->answer;
 }
 
 }  // namespace stagecraft

@@ -1,6 +1,9 @@
-// The one place that knows CAF's network: BASP over mutual TLS, or plain on loopback. Heartbeats are always on.
+// The one place that knows CAF's network: BASP over mutual TLS, or plain on loopback.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -27,7 +30,21 @@ std::variant<NetworkAddress, std::string> publish_gate(caf::actor_system& system
                                                        const NetworkAddress& at);
 /// Lets nobody in any more; connections that stand are kept. Main thread.
 void close_gate(caf::actor_system& system, const GateActor& gate, const NetworkAddress& at);
-/// The gate at that address, or why there is none. Main thread; blocks.
-std::variant<PeerDoor, std::string> reach_gate(caf::actor_system& system, const NetworkAddress& at);
+/// Hangs up on whoever connected there and has said nothing for so long. Main thread; returns at once.
+void hang_up_on_the_silent(caf::actor_system& system, const NetworkAddress& at, Duration silence);
+
+/// An attempt to reach the gate at an address. Nobody waits in it: where packets are dropped, TCP takes minutes to say
+/// so, and the system can't end before. Main thread.
+class Knock {
+ public:
+  /// `news` is called on any thread once there is an answer.
+  Knock(caf::actor_system& system, const NetworkAddress& at, std::function<void()> news);
+  /// The gate, or why there is none; nothing as long as that is open.
+  std::optional<std::variant<PeerDoor, std::string>> answer() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
 
 }  // namespace stagecraft

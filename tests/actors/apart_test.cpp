@@ -142,6 +142,38 @@ TEST(NodesApart, go_on_without_a_node_whatever_it_was_doing) {
     }
 }
 
+// Two nodes lose each other, before every n-th message; the first one reaches both.
+TEST(NodesApart, go_on_when_two_of_them_do_not_reach_each_other) {
+  const Topology topology = load(
+      tiny_file(), on_nodes({1, 1, 1, 1}, {"pipeline.stages=4", "training.micro_batches=4", "recovery.twins=true"}));
+  const std::string fault_free = bits(run_virtual(topology));
+  std::uint64_t last = 0;
+  const auto run_with = [&](std::uint32_t one, std::uint32_t other, std::uint64_t at) {
+    std::vector<NodeHandles> nodes;
+    VirtualRun run;
+    run.options.apart = true;
+    run.options.started = [&](const std::vector<NodeHandles>& all) { nodes = all; };
+    run.before_step = [&](std::uint64_t step) {
+      last = step;
+      if (step != at || nodes.empty()) return;
+      tell_from_outside(nodes[one].cast->part()->gate, NodeLost{other, "the cable is cut"});
+      tell_from_outside(nodes[other].cast->part()->gate, NodeLost{one, "the cable is cut"});
+    };
+    RunResult result = run_virtual(topology, run);
+    nodes.clear();
+    return result;
+  };
+  ASSERT_TRUE(sound(run_with(1, 2, 0)));
+  const std::uint64_t steps = last;
+  for (const auto& [one, other] : {std::pair{1U, 2U}, std::pair{1U, 3U}, std::pair{3U, 2U}})
+    for (std::uint64_t at = 250 + one; at < steps; at += 197) {
+      const RunResult result = run_with(one, other, at);
+      ASSERT_TRUE(sound(result)) << one << " and " << other << " at " << at << ": " << result.reason
+                                 << fmt::format("{}", fmt::join(result.violations, "; "));
+      ASSERT_EQ(bits(result), fault_free) << one << " and " << other << " at " << at;
+    }
+}
+
 TEST(Homes, of_a_lost_node_are_found_apart_from_each_other) {
   const Topology topology = load(tiny_file(), on_nodes({1, 1, 1}, {"pipeline.stages=3", "recovery.twins=true"}));
   Homes homes(topology);
