@@ -60,38 +60,39 @@ StragglerWatch::Found StragglerWatch::opened(const IterationOpened& x) {
     gathered_.erase(gathered_.begin());
     if (samples.iteration <= looked_at_) continue;  // the job has gone back
     looked_at_ = samples.iteration;
-    const DetectorEvents events = detector_.step(samples);
-    for (const StageFinding& event : events.stages) note(event, found);
-    for (const LinkFinding& event : events.links) note(event, found);
+    const StragglerFindings findings = detector_.step(samples);
+    for (const StageFinding& finding : findings.stages) note(finding, found);
+    for (const LinkFinding& finding : findings.links) note(finding, found);
   }
   return found;
 }
 
-void StragglerWatch::note(const StageFinding& event, Found& found) const {
-  StageFinding own = event;
+void StragglerWatch::note(const StageFinding& finding, Found& found) const {
+  StageFinding own = finding;
   if (own.stage) own.stage = *own.stage % shape_.stages;
   found.texts.push_back(to_text(own));
-  if (event.stage && replicas_ > 1) found.texts.back() += fmt::format(" (replica {})", *event.stage / shape_.stages);
+  if (finding.stage && replicas_ > 1)
+    found.texts.back() += fmt::format(" (replica {})", *finding.stage / shape_.stages);
 }
 
-void StragglerWatch::note(const LinkFinding& event, Found& found) {
-  LinkFinding own = event;
-  own.link = event.link % boundaries_;
+void StragglerWatch::note(const LinkFinding& finding, Found& found) {
+  LinkFinding own = finding;
+  own.link = finding.link % boundaries_;
   const StageId from = shape_.stage_of({own.link}), to = shape_.stage_of({own.link + 1});
   found.texts.push_back(fmt::format("{} (between stage {} and stage {} of replica {})", to_text(own), from.value,
-                                    to.value, event.link / boundaries_));
-  if (event.finding == Finding::clock_step) return;
+                                    to.value, finding.link / boundaries_));
+  if (finding.finding == Finding::clock_step) return;
   found.links = true;
   for (const Direction direction : {Direction::forward, Direction::backward}) {
-    if (event.direction && *event.direction != direction) continue;
-    const auto name = std::pair{event.link, direction};
+    if (finding.direction && *finding.direction != direction) continue;
+    const auto name = std::pair{finding.link, direction};
     // Faster than iterations: what nine of ten messages stay below.
-    const Duration size = event.finding == Finding::turned_volatile ? event.spread.p90 : event.size;
-    const bool over = event.finding == Finding::end || event.finding == Finding::faster || size.count() <= 0;
+    const Duration size = finding.finding == Finding::turned_volatile ? finding.spread.p90 : finding.size;
+    const bool over = finding.finding == Finding::end || finding.finding == Finding::faster || size.count() <= 0;
     if (over) {
       slow_.erase(name);
     } else {
-      slow_[name] = event.kind == DelayKind::occupancy ? Slow{{}, size} : Slow{size, {}};
+      slow_[name] = finding.kind == DelayKind::occupancy ? Slow{{}, size} : Slow{size, {}};
     }
   }
 }

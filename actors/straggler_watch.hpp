@@ -34,8 +34,8 @@ class StragglerWatch {
     IterationSamples samples;
   };
   IterationSamples* of(Key key);
-  void note(const StageFinding& event, Found& found) const;
-  void note(const LinkFinding& event, Found& found);
+  void note(const StageFinding& finding, Found& found) const;
+  void note(const LinkFinding& finding, Found& found);
 
   PipelineShape shape_;
   std::uint32_t replicas_, boundaries_;

@@ -5,7 +5,7 @@
 
 #include "actors/running_job.hpp"
 #include "actors/save_wishes.hpp"
-#include "fixture.hpp"
+#include "killer.hpp"
 
 namespace stagecraft::test {
 namespace {
@@ -28,7 +28,7 @@ struct Asked {
 
 // `wish` is called once after each iteration.
 Asked run_asked(const Topology& topology, const std::function<void(RunningJob&, std::uint32_t iteration)>& wish,
-                VirtualRun run = {}) {
+                VirtualRun run = {}, std::vector<Death> deaths = {}) {
   Asked asked;
   std::uint32_t seen = 0;
   run.options.attend = [&](RunningJob& job) {
@@ -38,7 +38,8 @@ Asked run_asked(const Topology& topology, const std::function<void(RunningJob&, 
     seen = job.newest()->iteration.value;
     wish(job, seen);
   };
-  asked.result = run_virtual(topology, run);
+  Killer killer{std::move(deaths), {}, 0, {}};
+  asked.result = killer.run(topology, run);
   return asked;
 }
 
@@ -72,34 +73,34 @@ TEST(Wishes, a_move_is_answered_when_it_is_made_and_costs_no_bit) {
 }
 
 TEST(Wishes, every_wish_has_just_one_answer_whatever_it_is_and_whoever_dies) {
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     VirtualRun run;
     run.seed = seed;
-    run.lateness = 2ms;
     std::uint32_t wishes = 0;
-    const Asked asked = run_asked(
-        moving({"job.iterations=60"}),
-        [&](RunningJob& job, std::uint32_t iteration) {
-          if (iteration > 6) return;
-          const std::uint32_t kind = keyed(5, seed, iteration) % 4;
-          if (kind == 0) wishes = job.move(layers_to(1, 2, 1)).value;
-          if (kind == 1) wishes = job.move(layers_to(0, 5, 2)).value;  // never
-          if (kind == 2) wishes = job.keep_checkpoint().value;         // there is no folder
-          Move whole;
-          whole.layout = keyed(6, seed, iteration) % 2 ? Layout{1, 2, 2} : Layout{2, 2, 1};
-          wishes = job.move(whole).value;
-        },
-        run);
+    const auto wish = [&](RunningJob& job, std::uint32_t iteration) {
+      if (iteration > 6) return;
+      const std::uint64_t kind = keyed(5, seed, iteration) % 4;
+      if (kind == 0) wishes = job.move(layers_to(1, 2, 1)).value;
+      if (kind == 1) wishes = job.move(layers_to(0, 5, 2)).value;  // never
+      if (kind == 2) wishes = job.keep_checkpoint().value;         // there is no folder
+      Move whole;
+      whole.layout = keyed(6, seed, iteration) % 2 ? Layout{1, 2, 2} : Layout{2, 2, 1};
+      wishes = job.move(whole).value;
+    };
+    std::vector<Death> deaths;  // in different moments of a move; none in every fourth run
+    if (seed % 4 != 0) deaths.push_back({seed % 2 ? stage(1) : twin(2), 1500 + 300 * seed});
+    const Asked asked = run_asked(moving({"job.iterations=60"}), wish, run, deaths);
     ASSERT_TRUE(sound(asked.result)) << asked.result.reason;
+    ASSERT_EQ(asked.result.losses, deaths.size());
     ASSERT_EQ(asked.answers.size(), wishes) << "seed " << seed;
-    for (const auto& [wish, answers] : asked.answers) {
-      EXPECT_EQ(answers.size(), 1U) << "seed " << seed << ", wish " << wish;
+    for (const auto& [number, answers] : asked.answers) {
+      EXPECT_EQ(answers.size(), 1U) << "seed " << seed << ", wish " << number;
       EXPECT_FALSE(answers.front().text.empty());
     }
   }
 }
 
-TEST(Wishes, a_move_that_a_loss_or_the_end_prevents_is_given_up) {
+TEST(Wishes, a_move_that_the_end_prevents_is_given_up) {
   const Asked asked = run_asked(moving(), [&](RunningJob& job, std::uint32_t iteration) {
     if (iteration != 2) return;
     job.move(layers_to(1, 2, 1));
@@ -112,15 +113,17 @@ TEST(Wishes, a_move_that_a_loss_or_the_end_prevents_is_given_up) {
   }
 }
 
+// Enough for two layers, not for five.
 TEST(Wishes, what_does_not_fit_is_refused_with_its_numbers) {
-  const Asked asked = run_asked(moving({"nodes.0.devices.0.memory=200KiB"}), [&](RunningJob& job, std::uint32_t n) {
+  const Topology topology = moving({"model.hidden=512", "nodes.0.devices.0.memory=2MiB"});
+  const Asked asked = run_asked(topology, [&](RunningJob& job, std::uint32_t n) {
     Move all;
-    all.layout = {0, 0, 5};
+    all.layout = {0, 5, 0};
     if (n == 1) job.move(all);
   });
   ASSERT_EQ(asked.answers.size(), 1U);
   EXPECT_EQ(asked.answers.at(1).front().fate, Fate::refused);
-  EXPECT_NE(asked.answers.at(1).front().text.find("its device has 200 KiB"), std::string::npos)
+  EXPECT_NE(asked.answers.at(1).front().text.find("and its device has 2 MiB"), std::string::npos)
       << asked.answers.at(1).front().text;
 }
 

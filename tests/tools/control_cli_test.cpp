@@ -92,11 +92,11 @@ TEST(Control, without_twins_or_memory_no_layer_moves) {
   EXPECT_EQ(run("stop").code, 0);
   EXPECT_EQ(job.code(), 5);
 
-  const JobBeside small("run " + file + " --fresh --set nodes.2.devices.0.memory=200KiB");
+  const JobBeside small("run " + file + " --fresh --set nodes.2.devices.0.memory=2MiB --set model.hidden=512");
   ASSERT_TRUE(small.has_done(1)) << small.errors();
   const Ran much = run("migrate layout [0, 0, 5]");
   EXPECT_EQ(much.code, 2);
-  EXPECT_TRUE(has(much, "stage 2 of replica 0 needs ") && has(much, "its device has 200 KiB")) << much.output;
+  EXPECT_TRUE(has(much, "stage 2 of replica 0 needs ") && has(much, "its device has 2 MiB")) << much.output;
   EXPECT_EQ(run("stop").code, 0);
 }
 
