@@ -151,8 +151,7 @@ class Job:
         command = [self.program, "node", str(self.file), "--name", name, *self.sets]
         for text in sets:
             command += ["--set", text]
-        if name == "n0":
-            command += ["--json", "--fresh"]
+        command += ["--json", "--fresh"]  # any of them may lead at the end
         command += options
         with open(place / "out", "w") as out, open(place / "said", "w") as said:
             process = self.wan.start(index if host is None else host, command, cwd=place, stdout=out, stderr=said,
