@@ -43,10 +43,10 @@ std::string to_text(const StageFinding& e) {
   for (std::size_t q = 0; q < 3; ++q)
     if (e.kinds[q]) kinds += fmt::format(" {}", "FBW"[q]);
   const std::string who = e.stage ? fmt::format("stage {}", *e.stage) : "all stages";
-  return fmt::format(
-      "{} {}:{} {:.1f} % longer since iteration {} (found in {}; p50 {:.1f} %, p90 {:.1f} %, p99 {:.1f} %)", who,
-      name_of(e.finding), kinds, 100 * e.size, e.start.value, e.at.value, 100 * e.spread.p50, 100 * e.spread.p90,
-      100 * e.spread.p99);
+  const char* than = e.finding == Finding::faster ? "shorter" : "longer";
+  return fmt::format("{} {}:{} {:.1f} % {} since iteration {} (found in {}; p50 {:.1f} %, p90 {:.1f} %, p99 {:.1f} %)",
+                     who, name_of(e.finding), kinds, 100 * e.size, than, e.start.value, e.at.value, 100 * e.spread.p50,
+                     100 * e.spread.p90, 100 * e.spread.p99);
 }
 
 std::string to_text(const LinkFinding& e) {
