@@ -53,7 +53,7 @@ struct RunOptions {
 };
 
 /// Memory of one stage: what the plan said and what the arena saw.
-struct StageMemory {
+struct MemoryUse {
   Place place;
   Bytes planned, peak, limit;
   std::uint64_t overdrafts = 0;
@@ -64,7 +64,7 @@ struct RunResult {
   std::string reason;
   std::vector<IterationReport> iterations;
   std::string weights_sha256, moments_sha256;  ///< over all groups in model order; empty unless done or stopped
-  std::vector<StageMemory> memory;
+  std::vector<MemoryUse> memory;
   std::vector<StageProfile> profile;
   std::vector<TimedOperator> last_iteration;
   std::vector<std::string> violations;  ///< broken invariants

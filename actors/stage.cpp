@@ -51,7 +51,7 @@ struct StageActorState {
   std::uint64_t choices = 0;  // made so far: a WakeUp that was asked for before the last one comes too late
   // across keys
   HeldMessages held;
-  std::optional<InFlight> in_flight;
+  std::optional<RunningOperator> in_flight;
   std::uint64_t tickets = 0;
   StageNotes notes;
   Instant due{};      // when the device was last free
@@ -361,14 +361,14 @@ struct StageActorState {
   }
   template <class Body>
   void submit(Service service, Instant not_before, Duration cost, GroupId group, Body body) {
-    launch(InFlight{0, key, std::nullopt, service, group}, not_before, cost, std::move(body));
+    launch(RunningOperator{0, key, std::nullopt, service, group}, not_before, cost, std::move(body));
   }
   template <class Body>
   void submit(const Operator& op, Instant not_before, Duration cost, Body body) {
-    launch(InFlight{0, key, op, Service::initialise, {}}, not_before, cost, std::move(body));
+    launch(RunningOperator{0, key, op, Service::initialise, {}}, not_before, cost, std::move(body));
   }
   template <class Body>
-  void launch(InFlight flight, Instant not_before, Duration cost, Body body) {
+  void launch(RunningOperator flight, Instant not_before, Duration cost, Body body) {
     STAGECRAFT_ASSERT(!in_flight, "two operators on one device");
     flight.ticket = ++tickets;
     flight.since = job->world.now();
@@ -384,7 +384,7 @@ struct StageActorState {
     if (watch.withholds(self, x, *in_flight)) return;
     if (x.completion.out_of_memory) return self->quit(caf::exit_reason::user_shutdown);
     if (!x.completion.error.empty()) throw Bug("an operator failed: " + x.completion.error);
-    const InFlight flight = std::move(*in_flight);
+    const RunningOperator flight = std::move(*in_flight);
     in_flight.reset();
     due = x.completion.ended;
     notes.add(place, flight, x.completion, watch.skew());
@@ -396,7 +396,7 @@ struct StageActorState {
     finished(flight);
   }
   // What an operator has changed, whether or not its iteration is still the present one.
-  void settle(const InFlight& flight) {
+  void settle(const RunningOperator& flight) {
     if (flight.op) return;
     const Iteration before{flight.key.iteration.value - 1};
     if (flight.service == Service::initialise) join();
@@ -426,7 +426,7 @@ struct StageActorState {
     outputs[{op.chunk, direction}][op.micro_batch] =
         TensorMessage{key, to, direction, op.micro_batch, packings.at(op.micro_batch), std::move(value), due};
   }
-  void finished(const InFlight& flight) {
+  void finished(const RunningOperator& flight) {
     switch (flight.service) {
       case Service::initialise:
         return;

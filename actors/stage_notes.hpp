@@ -26,7 +26,7 @@ class StageNotes {
     events_.push_back(std::move(event));
   }
   /// An operator or a service that ran.
-  void add(Place place, const InFlight& flight, const Completion& done, Duration skew) {
+  void add(Place place, const RunningOperator& flight, const Completion& done, Duration skew) {
     if (timings_.empty()) timings_.reserve(most_events / 2);
     timings_.push_back(
         {place, flight.key, flight.op ? std::optional(flight.op->kind) : std::nullopt, done.ended - done.started});

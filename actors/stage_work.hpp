@@ -33,7 +33,7 @@ struct Outcome {
 };
 
 /// The one thing that runs on the device.
-struct InFlight {
+struct RunningOperator {
   std::uint64_t ticket = 0;
   Key key;                     ///< in force when it began
   std::optional<Operator> op;  ///< none: a service

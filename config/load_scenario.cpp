@@ -78,7 +78,7 @@ void read_head(Section& root, Scenario& scenario, Report& report) {
                                  ScenarioWorld::virtual_clock);
   scenario.world = world.value;
   read_seeds(root, scenario, report);
-  const Range<Duration> bearable{.low = 1ms, .high = waiting_time.high};
+  const Bounds<Duration> bearable{.low = 1ms, .high = waiting_time.high};
   scenario.deadline = root.duration("deadline", bearable, usual_deadline(scenario.world)).value;
 }
 

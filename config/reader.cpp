@@ -54,7 +54,7 @@ Section Section::section(std::string_view key, bool required) {
   return Section(path_of(key), at_, required || quiet_, report_);
 }
 
-Field<double> Section::number(std::string_view key, Range<double> range, std::optional<double> fallback) {
+Field<double> Section::number(std::string_view key, Bounds<double> range, std::optional<double> fallback) {
   return scalar<double>(key, "a number", fallback, [&](const Value& v) { return read_number(v, range, report_); });
 }
 
@@ -67,12 +67,12 @@ Field<std::string> Section::text(std::string_view key, std::size_t longest, std:
                              [&](const Value& v) { return read_text(v, longest, report_); });
 }
 
-Field<Duration> Section::duration(std::string_view key, Range<Duration> range, std::optional<Duration> fallback) {
+Field<Duration> Section::duration(std::string_view key, Bounds<Duration> range, std::optional<Duration> fallback) {
   return scalar<Duration>(key, "a duration, for example 10ms", fallback,
                           [&](const Value& v) { return read_duration(v, range, report_); });
 }
 
-Field<Bytes> Section::bytes(std::string_view key, Range<Bytes> range, std::optional<Bytes> fallback) {
+Field<Bytes> Section::bytes(std::string_view key, Bounds<Bytes> range, std::optional<Bytes> fallback) {
   return scalar<Bytes>(key, "a size, for example 2GiB", fallback,
                        [&](const Value& v) { return read_bytes(v, range, report_); });
 }

@@ -38,7 +38,7 @@ struct Value {
 };
 
 template <class T>
-struct Range {
+struct Bounds {
   T low{}, high{};
   bool open_low = false;   ///< low itself is not allowed
   bool open_high = false;  ///< nor is high
@@ -52,20 +52,20 @@ struct Choice {
 };
 
 /// Scalars. Empty after a reported problem. `also` names what else the key takes ("auto"), for the message.
-std::optional<std::uint64_t> read_integer(const Value& value, Range<std::uint64_t> range, Report& report,
+std::optional<std::uint64_t> read_integer(const Value& value, Bounds<std::uint64_t> range, Report& report,
                                           std::string_view also = "");
-std::optional<double> read_number(const Value& value, Range<double> range, Report& report);
+std::optional<double> read_number(const Value& value, Bounds<double> range, Report& report);
 std::optional<bool> read_boolean(const Value& value, Report& report);
 std::optional<std::string> read_text(const Value& value, std::size_t longest, Report& report);
-std::optional<Duration> read_duration(const Value& value, Range<Duration> range, Report& report);
-std::optional<Bytes> read_bytes(const Value& value, Range<Bytes> range, Report& report);
-std::optional<Bandwidth> read_bandwidth(const Value& value, Range<Bandwidth> range, Report& report,
+std::optional<Duration> read_duration(const Value& value, Bounds<Duration> range, Report& report);
+std::optional<Bytes> read_bytes(const Value& value, Bounds<Bytes> range, Report& report);
+std::optional<Bandwidth> read_bandwidth(const Value& value, Bounds<Bandwidth> range, Report& report,
                                         std::string_view also = "");
 /// The index of the word. Words of `later` are known, but this version can't do them.
 std::optional<std::size_t> read_choice(const Value& value, std::span<const std::string> words, Report& report,
                                        std::span<const std::string> later = {});
 /// The items, each with its own path (`nodes[0]`). `what` names the items in messages.
-std::optional<std::vector<Value>> read_list(const Value& value, Range<std::size_t> length, std::string_view what,
+std::optional<std::vector<Value>> read_list(const Value& value, Bounds<std::size_t> length, std::string_view what,
                                             Report& report);
 /// True when the value is that plain or quoted word.
 bool is_word(const Value& value, std::string_view word);
@@ -86,13 +86,13 @@ class Section {
   /// Scalars. Without a fallback the key is required.
   template <class T>
   Field<T> integer(std::string_view key, T low, T high, std::optional<T> fallback = std::nullopt);
-  Field<double> number(std::string_view key, Range<double> range, std::optional<double> fallback = std::nullopt);
+  Field<double> number(std::string_view key, Bounds<double> range, std::optional<double> fallback = std::nullopt);
   Field<bool> boolean(std::string_view key, std::optional<bool> fallback = std::nullopt);
   Field<std::string> text(std::string_view key, std::size_t longest,
                           std::optional<std::string> fallback = std::nullopt);
-  Field<Duration> duration(std::string_view key, Range<Duration> range,
+  Field<Duration> duration(std::string_view key, Bounds<Duration> range,
                            std::optional<Duration> fallback = std::nullopt);
-  Field<Bytes> bytes(std::string_view key, Range<Bytes> range, std::optional<Bytes> fallback = std::nullopt);
+  Field<Bytes> bytes(std::string_view key, Bounds<Bytes> range, std::optional<Bytes> fallback = std::nullopt);
   template <class E>
   Field<E> choice(std::string_view key, std::initializer_list<Choice<E>> choices,
                   std::optional<std::type_identity_t<E>> fallback = std::nullopt,
@@ -132,7 +132,7 @@ class Section {
 };
 
 /// "an integer from 1 to 64".
-std::string describe_range(Range<std::uint64_t> range);
+std::string describe_range(Bounds<std::uint64_t> range);
 
 // Templates.
 
@@ -164,7 +164,7 @@ Field<T> Section::scalar(std::string_view key, std::string_view what, std::optio
 
 template <class T>
 Field<T> Section::integer(std::string_view key, T low, T high, std::optional<T> fallback) {
-  const Range<std::uint64_t> range{.low = low, .high = high};
+  const Bounds<std::uint64_t> range{.low = low, .high = high};
   return scalar<T>(key, describe_range(range), fallback, [&](const Value& v) -> std::optional<T> {
     const auto number = read_integer(v, range, report_);
     if (!number) return std::nullopt;

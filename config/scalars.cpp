@@ -103,7 +103,7 @@ bool names_no_finite_number(std::string_view text) {
   return false;
 }
 
-std::string describe_range(Range<double> range) {
+std::string describe_range(Bounds<double> range) {
   if (!range.open_low && !range.open_high) return fmt::format("a number from {} to {}", range.low, range.high);
   return fmt::format("a number {} {} and {} {}", range.open_low ? "above" : "from", range.low,
                      range.open_high ? "below" : "at most", range.high);
@@ -111,8 +111,8 @@ std::string describe_range(Range<double> range) {
 
 // Values with a unit: duration, size, bandwidth. `example` is what to try.
 template <class T, class Parse>
-std::optional<T> read_with_unit(const Value& value, Range<T> range, std::string_view expected, std::string_view example,
-                                Report& report, Parse&& parse) {
+std::optional<T> read_with_unit(const Value& value, Bounds<T> range, std::string_view expected,
+                                std::string_view example, Report& report, Parse&& parse) {
   const auto text = scalar_text(value, expected, example, report);
   if (!text) return std::nullopt;
   const std::optional<T> result = parse(*text);
@@ -130,11 +130,11 @@ std::optional<T> read_with_unit(const Value& value, Range<T> range, std::string_
 
 }  // namespace
 
-std::string describe_range(Range<std::uint64_t> range) {
+std::string describe_range(Bounds<std::uint64_t> range) {
   return fmt::format("an integer from {} to {}", range.low, range.high);
 }
 
-std::optional<std::uint64_t> read_integer(const Value& value, Range<std::uint64_t> range, Report& report,
+std::optional<std::uint64_t> read_integer(const Value& value, Bounds<std::uint64_t> range, Report& report,
                                           std::string_view also) {
   const std::string expected = describe_range(range) + (also.empty() ? "" : fmt::format(", or {}", also));
   const auto text = plain_text(value, expected, "write decimal digits", report);
@@ -156,7 +156,7 @@ std::optional<std::uint64_t> read_integer(const Value& value, Range<std::uint64_
   return number;
 }
 
-std::optional<double> read_number(const Value& value, Range<double> range, Report& report) {
+std::optional<double> read_number(const Value& value, Bounds<double> range, Report& report) {
   const std::string expected = describe_range(range);
   const auto text = plain_text(value, expected, "write a decimal number such as 0.1 or 3e-4", report);
   if (!text || is_ambiguous(value, *text, expected, report)) return std::nullopt;
@@ -205,20 +205,20 @@ std::optional<std::string> read_text(const Value& value, std::size_t longest, Re
   return std::string(*text);
 }
 
-std::optional<Duration> read_duration(const Value& value, Range<Duration> range, Report& report) {
+std::optional<Duration> read_duration(const Value& value, Bounds<Duration> range, Report& report) {
   const std::string expected =
       fmt::format("a duration with a unit, from {} to {}", format(range.low), format(range.high));
   return read_with_unit<Duration>(value, range, expected, "write for example 10ms or 1.5s (ns, us, ms, s, m, h)",
                                   report, parse_duration);
 }
 
-std::optional<Bytes> read_bytes(const Value& value, Range<Bytes> range, Report& report) {
+std::optional<Bytes> read_bytes(const Value& value, Bounds<Bytes> range, Report& report) {
   const std::string expected = fmt::format("a size with a unit, from {} to {}", format(range.low), format(range.high));
   return read_with_unit<Bytes>(value, range, expected, "write for example 64MiB or 2GiB (B, KiB, MiB, GiB, TiB)",
                                report, parse_bytes);
 }
 
-std::optional<Bandwidth> read_bandwidth(const Value& value, Range<Bandwidth> range, Report& report,
+std::optional<Bandwidth> read_bandwidth(const Value& value, Bounds<Bandwidth> range, Report& report,
                                         std::string_view also) {
   const auto bytes_of = [](Bandwidth b) {
     return format(Bytes{static_cast<std::uint64_t>(b.bytes_per_second)}) + "/s";
@@ -254,7 +254,7 @@ std::optional<std::size_t> read_choice(const Value& value, std::span<const std::
   return std::nullopt;
 }
 
-std::optional<std::vector<Value>> read_list(const Value& value, Range<std::size_t> length, std::string_view what,
+std::optional<std::vector<Value>> read_list(const Value& value, Bounds<std::size_t> length, std::string_view what,
                                             Report& report) {
   if (value.node->kind != YamlNode::Kind::list) {
     report_wrong_type(value, fmt::format("a list of {}", what), "write [a, b] or one '- ' line per item", report);

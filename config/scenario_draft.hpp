@@ -49,8 +49,8 @@ void check_moves(const Scenario& scenario, const Topology& topology, Report& rep
 // Shared by several sections.
 
 inline constexpr std::uint32_t most_iterations = 1'000'000'000;
-inline constexpr Range<Duration> waiting_time{.low = std::chrono::microseconds(1), .high = std::chrono::hours(24 * 7)};
-inline constexpr Range<Duration> fault_time{.low = std::chrono::microseconds(1), .high = std::chrono::hours(1)};
+inline constexpr Bounds<Duration> waiting_time{.low = std::chrono::microseconds(1), .high = std::chrono::hours(24 * 7)};
+inline constexpr Bounds<Duration> fault_time{.low = std::chrono::microseconds(1), .high = std::chrono::hours(1)};
 
 struct ChosenKey {
   std::string_view key;

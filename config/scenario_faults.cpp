@@ -39,7 +39,7 @@ void read_arguments(Section& fault, FaultSpec& spec, Report& report) {
   }
   using enum FaultKind;
   Section with = fault.section("with", !is_disk_fault(spec.kind));
-  const Range<double> share{.low = 0, .high = 1, .open_low = true};
+  const Bounds<double> share{.low = 0, .high = 1, .open_low = true};
   if (spec.kind == delay) {
     read_either(with, "mean", spec.mean, "constant", spec.constant, report);
   } else if (spec.kind == throttle || spec.kind == slow) {

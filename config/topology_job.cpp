@@ -29,7 +29,7 @@ void read_job(Section& root, TopologyDraft& draft, Report& report) {
 
 void read_timeouts(Section& root, TopologyDraft& draft, Report& report) {
   Section timeouts = root.section("timeouts", false);
-  const Range<Duration> range{.low = 1ms, .high = 24h * 7};
+  const Bounds<Duration> range{.low = 1ms, .high = 24h * 7};
   struct Rung {
     std::string_view key;
     Duration fallback;

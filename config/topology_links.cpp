@@ -20,7 +20,7 @@ struct PartialCost {
 };
 
 PartialCost read_cost(Section& section, Report& report) {
-  const Range<Duration> time{.low = 0ns, .high = 1h};
+  const Bounds<Duration> time{.low = 0ns, .high = 1h};
   PartialCost cost;
   cost.latency = section.duration("latency", time, 0ns);
   cost.occupancy = section.duration("occupancy", time, 0ns);
@@ -29,7 +29,7 @@ PartialCost read_cost(Section& section, Report& report) {
     cost.bandwidth.given = true;
     cost.bandwidth.at = value->at;
     if (is_word(*value, "unlimited")) return cost;
-    const Range<Bandwidth> range{.low = {1}, .high = {1e15}};
+    const Bounds<Bandwidth> range{.low = {1}, .high = {1e15}};
     cost.bandwidth.value = read_bandwidth(*value, range, report, "unlimited").value_or(Bandwidth{});
   }
   return cost;

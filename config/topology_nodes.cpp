@@ -39,8 +39,8 @@ bool is_address(std::string_view text) {
 
 CostTable read_costs(const Value& value, Report& report) {
   Section costs(value, report);
-  const Range<Duration> time{.low = 0ns, .high = 1h}, operator_time{.low = 1ns, .high = 1h};
-  const Range<Bytes> size{.low = {0}, .high = {pebibyte}};
+  const Bounds<Duration> time{.low = 0ns, .high = 1h}, operator_time{.low = 1ns, .high = 1h};
+  const Bounds<Bytes> size{.low = {0}, .high = {pebibyte}};
   CostTable table;
   table.per_layer = costs.choice<bool>("per", {{"stage", false}, {"layer", true}}, false).value;
   table.forward = costs.duration("forward", operator_time).value;

@@ -15,7 +15,7 @@ constexpr std::uint64_t most_operators = std::uint64_t{1} << 24;  // forwards of
 
 // Everything of a list of numbers, or nothing.
 std::optional<std::vector<std::uint32_t>> read_numbers(const Value& value, std::size_t longest,
-                                                       Range<std::uint64_t> range, Report& report) {
+                                                       Bounds<std::uint64_t> range, Report& report) {
   const auto items = read_list(value, {1, longest}, "integers", report);
   if (!items) return std::nullopt;
   std::vector<std::uint32_t> numbers;
@@ -29,7 +29,7 @@ std::optional<std::vector<std::uint32_t>> read_numbers(const Value& value, std::
 // A list, or the word auto, which counts as not given. `what`: of what the list is, with an example.
 Field<std::vector<std::uint32_t>> read_list_field(Section& section, std::string_view key, std::string_view what,
                                                   std::string_view example, std::size_t longest,
-                                                  Range<std::uint64_t> range, Report& report) {
+                                                  Bounds<std::uint64_t> range, Report& report) {
   Field<std::vector<std::uint32_t>> field;
   field.at = section.at();
   field.path = section.path_of(key);

@@ -34,7 +34,7 @@ void read_optimizer(Section& training, TopologyDraft& draft, Report& report) {
   OptimizerSpec& spec = draft.topology.training.optimizer;
   optimizer.choice<int>("kind", {{"adamw", 0}}, 0);
   spec.learning_rate = optimizer.number("learning_rate", {.low = 0, .high = 10}, spec.learning_rate).value;
-  const Range<double> decay{.low = 0, .high = 1, .open_high = true};
+  const Bounds<double> decay{.low = 0, .high = 1, .open_high = true};
   spec.beta1 = optimizer.number("beta1", decay, spec.beta1).value;
   spec.beta2 = optimizer.number("beta2", decay, spec.beta2).value;
   spec.epsilon = optimizer.number("epsilon", {.low = 0, .high = 1, .open_low = true}, spec.epsilon).value;

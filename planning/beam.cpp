@@ -53,7 +53,7 @@ class Beam {
   struct Candidate {
     Score score;
     std::uint32_t parent = 0;
-    Move move;
+    SearchStep move;
     std::uint64_t hash = 0;
     bool operator<(const Candidate& other) const {
       if (score < other.score) return true;
@@ -62,7 +62,7 @@ class Beam {
     }
   };
   struct Step {
-    Move move;
+    SearchStep move;
     std::size_t before = 0;
   };
 
@@ -72,7 +72,7 @@ class Beam {
       const PartialSchedule state = now_.state(slot);
       const Branches branches = space_.branch(state);
       for (std::uint8_t i = 0; i < branches.count; ++i) {
-        const Move move{branches.stage, branches.phase[i]};
+        const SearchStep move{branches.stage, branches.phase[i]};
         const Undo undo = space_.apply(state, move);
         candidates_.push_back({space_.score(state), slot, move, now_.hashes[slot] + SearchSpace::hash_of(move)});
         space_.undo(state, undo);
@@ -109,8 +109,8 @@ class Beam {
     return false;
   }
 
-  std::vector<Move> moves() const {
-    std::vector<Move> moves(space_.operators());
+  std::vector<SearchStep> moves() const {
+    std::vector<SearchStep> moves(space_.operators());
     std::size_t at = now_.trails[0];
     for (std::size_t i = moves.size(); i-- > 0; at = trail_[at].before) moves[i] = trail_[at].move;
     return moves;

@@ -134,7 +134,7 @@ class Search {
  private:
   struct Child {
     Score score;
-    Move move;
+    SearchStep move;
     std::uint64_t hash = 0;
   };
   struct Frame {
@@ -150,7 +150,7 @@ class Search {
     frame.count = branches.count;
     frame.next = 0;
     for (std::uint8_t i = 0; i < branches.count; ++i) {
-      const Move move{branches.stage, branches.phase[i]};
+      const SearchStep move{branches.stage, branches.phase[i]};
       const Undo undo = space_.apply(state_, move);
       frame.children[i] = {space_.score(state_), move, hash + SearchSpace::hash_of(move)};
       space_.undo(state_, undo);
@@ -159,8 +159,8 @@ class Search {
                      [](const Child& a, const Child& b) { return a.score < b.score; });
   }
 
-  std::vector<Move> path() const {
-    std::vector<Move> moves;
+  std::vector<SearchStep> path() const {
+    std::vector<SearchStep> moves;
     for (std::size_t depth = 0; depth <= depth_; ++depth) moves.push_back(frames_[depth].undo.move);
     return moves;
   }

@@ -159,7 +159,7 @@ std::int64_t SearchSpace::earliest(PartialSchedule state, std::uint32_t s, std::
 
 Branches SearchSpace::branch(PartialSchedule state) const {
   std::int64_t end = never;
-  Move best;
+  SearchStep best;
   for (std::uint32_t s = 0; s < stages_; ++s) {
     if (state.times[s] >= end) continue;
     for (std::uint8_t phase = 0; phase < phases; ++phase) {
@@ -177,7 +177,7 @@ Branches SearchSpace::branch(PartialSchedule state) const {
   return branches;
 }
 
-Undo SearchSpace::apply(PartialSchedule state, Move move) const {
+Undo SearchSpace::apply(PartialSchedule state, SearchStep move) const {
   const Stage& stage = stage_[move.stage];
   std::uint32_t& count = state.counts[phases * move.stage + move.phase];
   const std::uint32_t k = count;
@@ -202,7 +202,7 @@ Undo SearchSpace::apply(PartialSchedule state, Move move) const {
 }
 
 void SearchSpace::undo(PartialSchedule state, const Undo& undo) const {
-  const Move move = undo.move;
+  const SearchStep move = undo.move;
   const std::uint32_t k = --state.counts[phases * move.stage + move.phase];
   state.times[move.stage] = undo.free;
   if (move.phase == phase_f && move.stage + 1 < stages_) {
@@ -335,15 +335,17 @@ bool SearchSpace::no_later(PartialSchedule first, PartialSchedule second) const 
   return true;
 }
 
-std::uint64_t SearchSpace::hash_of(Move move) { return mix_bits(phases * std::uint64_t{move.stage} + move.phase); }
+std::uint64_t SearchSpace::hash_of(SearchStep move) {
+  return mix_bits(phases * std::uint64_t{move.stage} + move.phase);
+}
 
-Schedule SearchSpace::schedule_of(const std::vector<Move>& moves) const {
+Schedule SearchSpace::schedule_of(const std::vector<SearchStep>& moves) const {
   constexpr std::array<OperatorKind, phases> kinds{OperatorKind::forward, OperatorKind::backward_input,
                                                    OperatorKind::backward_weight};
   Schedule schedule;
   schedule.operators.resize(stages_);
   std::vector<std::uint32_t> counts(counts_size());
-  for (const Move move : moves)
+  for (const SearchStep move : moves)
     schedule.operators[move.stage].push_back({kinds[move.phase], ChunkId{move.stage},
                                               MicroBatch{first_.value + counts[phases * move.stage + move.phase]++}});
   return schedule;

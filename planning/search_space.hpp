@@ -25,7 +25,7 @@ struct PartialSchedule {
 };
 
 /// The next operator of a stage.
-struct Move {
+struct SearchStep {
   std::uint32_t stage = 0;
   std::uint8_t phase = phase_f;
 };
@@ -45,7 +45,7 @@ struct Score {
 
 /// What `apply` overwrote.
 struct Undo {
-  Move move;
+  SearchStep move;
   std::int64_t free = 0, arrival = 0;
 };
 
@@ -60,7 +60,7 @@ class SearchSpace {
 
   void start(PartialSchedule state) const;
   Branches branch(PartialSchedule state) const;
-  Undo apply(PartialSchedule state, Move move) const;
+  Undo apply(PartialSchedule state, SearchStep move) const;
   void undo(PartialSchedule state, const Undo& undo) const;
   Score score(PartialSchedule state);
 
@@ -71,10 +71,10 @@ class SearchSpace {
   /// Of two states with equal counts, the first is in no respect later than the second.
   bool no_later(PartialSchedule first, PartialSchedule second) const;
   /// A part of a hash of the counts: the sum over all operators run so far.
-  static std::uint64_t hash_of(Move move);
+  static std::uint64_t hash_of(SearchStep move);
 
   /// Turns moves in the order in which they were applied into the lists of the stages.
-  Schedule schedule_of(const std::vector<Move>& moves) const;
+  Schedule schedule_of(const std::vector<SearchStep>& moves) const;
   Duration makespan(PartialSchedule state) const;
 
  private:

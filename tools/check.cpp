@@ -115,7 +115,7 @@ Json stages_json(const Topology& topology, const JobPlan& plan) {
 int print_json(const LoadResult& loaded) {
   Json j;
   j["ok"] = false;
-  j["diagnostics"] = to_json(loaded.diagnostics);
+  j["diagnostics"] = tools::to_json(loaded.diagnostics);
   if (!loaded.topology) {
     say("{}\n", j.dump());
     return bad_input;

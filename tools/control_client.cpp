@@ -23,9 +23,9 @@ class SteadyClock final : public Clock {
 };
 const SteadyClock steady_clock;
 
-using Found = std::vector<std::pair<std::int64_t, std::string>>;  // since when, and where
+using Sockets = std::vector<std::pair<std::int64_t, std::string>>;  // since when, and where
 
-void add_sockets(const fs::path& run, Found& found) {
+void add_sockets(const fs::path& run, Sockets& found) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(run, error)) {
     const std::string name = entry.path().filename().string(), path = entry.path().string();
@@ -36,7 +36,7 @@ void add_sockets(const fs::path& run, Found& found) {
   }
 }
 
-std::vector<std::string> paths_of(Found found) {
+std::vector<std::string> paths_of(Sockets found) {
   std::sort(found.rbegin(), found.rend());
   std::vector<std::string> paths;
   for (auto& [when, path] : found) paths.push_back(std::move(path));
@@ -45,7 +45,7 @@ std::vector<std::string> paths_of(Found found) {
 
 // Those of the runs below this folder, the newest first.
 std::vector<std::string> sockets_of_runs(const std::string& runs) {
-  Found found;
+  Sockets found;
   std::error_code error;
   for (const auto& run : fs::directory_iterator(runs, error)) add_sockets(run.path(), found);
   return paths_of(std::move(found));
@@ -59,7 +59,7 @@ std::variant<ControlClient, Trouble> ControlClient::connect(const std::string& s
   if (socket.empty()) {
     paths = sockets_of_runs(runs_folder);
   } else if (fs::is_directory(socket, ignored)) {
-    Found found;
+    Sockets found;
     add_sockets(socket, found);
     paths = paths_of(std::move(found));
   }

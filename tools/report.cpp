@@ -37,11 +37,11 @@ std::string stage_table(const Topology& topology, const RunResult& result) {
   Table table({"", "F ms", "B ms", "W ms", "B+W ms", "busy", "peak memory", "planned", "peak/plan"});
   Duration total{};
   for (const IterationReport& r : result.iterations) total += r.time;
-  std::map<Place, StageMemory> memory;
-  for (const StageMemory& m : result.memory) memory[m.place] = m;
+  std::map<Place, MemoryUse> memory;
+  for (const MemoryUse& m : result.memory) memory[m.place] = m;
   const auto cell = [](const StageProfile::Row& row) { return row.count > 0 ? milliseconds(row.median) : "-"; };
   for (const StageProfile& p : result.profile) {
-    const StageMemory& m = memory[p.place];
+    const MemoryUse& m = memory[p.place];
     table.add({place_text(topology, p.place), cell(p.forward), cell(p.backward_input), cell(p.backward_weight),
                cell(p.backward), percent(static_cast<double>(p.busy().count()), static_cast<double>(total.count())),
                format(m.peak), format(m.planned),
@@ -147,7 +147,7 @@ std::string summary(const Topology& topology, const RunResult& result, std::size
   out += fmt::format("\n  weights           sha256 {}\n  moments           sha256 {}\n\n", result.weights_sha256,
                      result.moments_sha256);
   out += stage_table(topology, result);
-  for (const StageMemory& m : result.memory)
+  for (const MemoryUse& m : result.memory)
     if (m.overdrafts > 0)
       out += fmt::format("  {} went over its device's {} {} times\n", place_text(topology, m.place), format(m.limit),
                          m.overdrafts);
@@ -196,7 +196,7 @@ std::string to_json(const Topology& topology, const RunResult& result, std::uint
   j["peak_bytes"] = nlohmann::ordered_json::array();
   j["planned_bytes"] = nlohmann::ordered_json::array();
   j["overdrafts"] = nlohmann::ordered_json::array();
-  for (const StageMemory& m : result.memory) {
+  for (const MemoryUse& m : result.memory) {
     j["peak_bytes"].push_back(m.peak.value);
     j["planned_bytes"].push_back(m.planned.value);
     j["overdrafts"].push_back(m.overdrafts);

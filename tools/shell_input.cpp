@@ -56,7 +56,8 @@ class Terminal final : public ShellInput {
     el_set(editor_, EL_EDITOR, "emacs");
     el_set(editor_, EL_SIGNAL, 1);  // Ctrl-C leaves the terminal as it was, and then does what it does elsewhere
     el_set(editor_, EL_HIST, ::history, history_);
-    el_set(editor_, EL_ADDFN, "complete", "what may come next", &Terminal::on_tab);
+    // Wide: the narrow form copies both texts and never frees them.
+    el_wset(editor_, EL_ADDFN, L"complete", L"what may come next", &Terminal::on_tab);
     el_set(editor_, EL_BIND, "^I", "complete", nullptr);
     el_set(editor_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   }

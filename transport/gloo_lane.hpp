@@ -40,7 +40,7 @@ struct Message {
 };
 
 /// Of a parcel: itself, and its body's messages in order.
-struct Transfer {
+struct LaneTransfer {
   LaneParcel parcel;
   std::vector<std::unique_ptr<PostedBuffer>> body;
 };
@@ -91,13 +91,13 @@ class GlooLane final : public Lane {
   void report_failure();
   // The reader's.
   void read_frames();
-  Transfer make_room(Announced announced);
+  LaneTransfer make_room(Announced announced);
   // The sender's.
   void send_and_collect();
   bool await_open();
   std::string what_is_missing() const;
   void send_what_the_window_allows();
-  void put_on_the_wire(Transfer& transfer);
+  void put_on_the_wire(LaneTransfer& transfer);
   void take_acknowledgement(const Message& ack);
 
   const LaneOptions options_;
@@ -109,8 +109,8 @@ class GlooLane final : public Lane {
   std::condition_variable changed_;
   std::optional<std::string> peer_address_, refusal_, failure_;
   bool connected_ = false, open_ = false, stopped_ = false, closed_ = false;
-  std::deque<LaneParcel> queue_;   // handed over and not sent
-  std::deque<Transfer> arriving_;  // announced and not there
+  std::deque<LaneParcel> queue_;       // handed over and not sent
+  std::deque<LaneTransfer> arriving_;  // announced and not there
   LaneFigures figures_;
   // What each thread waits for, so that it can be told to stop.
   PostedBuffer *awaited_body_ = nullptr, *awaited_frame_ = nullptr, *awaited_ack_ = nullptr;
@@ -118,7 +118,7 @@ class GlooLane final : public Lane {
   std::array<Message, 4> greeting_;  // hello and verdict, out and in
   // A place per parcel of the window: when parcel n may be sent, that of parcel n - window is free at both ends.
   std::vector<Message> frames_out_, frames_in_, acks_out_, acks_in_;
-  std::deque<Transfer> in_flight_;             // the sender's: sent and not acknowledged
+  std::deque<LaneTransfer> in_flight_;         // the sender's: sent and not acknowledged
   std::uint64_t sent_ = 0, acknowledged_ = 0;  // the sender's: parcels
 
   std::thread receiver_, reader_, sender_;

@@ -86,7 +86,7 @@ void GlooLane::deliver() {
   std::uint32_t owed = 0;  // parcels to acknowledge
   std::uint64_t acks = 0;
   for (std::uint64_t n = 0;; ++n) {
-    Transfer* next = nullptr;
+    LaneTransfer* next = nullptr;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stopped_ || !arriving_.empty(); });
@@ -139,7 +139,7 @@ void GlooLane::read_frames() {
     if (const auto* wrong = std::get_if<std::string>(&read)) return fail(*wrong);
     if (n >= figures().parcels_arrived + options_.limits.window)
       return fail(fmt::format("the peer sent parcel {} beyond the window of {}", n, options_.limits.window));
-    Transfer transfer = make_room(std::get<Announced>(std::move(read)));
+    LaneTransfer transfer = make_room(std::get<Announced>(std::move(read)));
     frame.buffer->receive(frame_slot);
     const std::lock_guard lock(mutex_);
     arriving_.push_back(std::move(transfer));
@@ -148,8 +148,8 @@ void GlooLane::read_frames() {
   }
 }
 
-Transfer GlooLane::make_room(Announced announced) {
-  Transfer transfer;
+LaneTransfer GlooLane::make_room(Announced announced) {
+  LaneTransfer transfer;
   const auto expect = [&](void* at, std::size_t bytes) {
     transfer.body.push_back(connection_->buffer(at, bytes));
     transfer.body.back()->receive(body_slot);
@@ -208,7 +208,7 @@ std::string GlooLane::what_is_missing() const {
 
 void GlooLane::send_what_the_window_allows() {
   while (in_flight_.size() < options_.limits.window) {
-    Transfer transfer;
+    LaneTransfer transfer;
     {
       const std::lock_guard lock(mutex_);
       if (stopped_ || queue_.empty()) return;
@@ -220,7 +220,7 @@ void GlooLane::send_what_the_window_allows() {
   }
 }
 
-void GlooLane::put_on_the_wire(Transfer& transfer) {
+void GlooLane::put_on_the_wire(LaneTransfer& transfer) {
   Message& frame = frames_out_[sent_ % frames_out_.size()];
   frame.buffer->send(frame_slot, write_frame(transfer.parcel, sent_++, options_.limits, frame.bytes));
   FrameRoom room(options_.limits);

@@ -18,7 +18,7 @@ class DeviceWatch {
 
   /// True: the completion comes again later. The board is asked once for each.
   template <class Self>
-  bool withholds(Self* self, OperatorDone& x, InFlight& flight) {
+  bool withholds(Self* self, OperatorDone& x, RunningOperator& flight) {
     FaultBoard* faults = world_->faults();
     if (!faults || judged_ == x.completion.ticket) return false;
     const StageActor to{self};

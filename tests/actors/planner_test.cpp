@@ -13,19 +13,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Logged {
+struct Planned {
   RunResult result;
   std::vector<std::string> decisions;  // of the planner
   std::uint32_t epochs = 0;
 };
 
-Logged run_logged(const Topology& topology, RunOptions options = {}, std::uint64_t seed = 1) {
+Planned run_planned(const Topology& topology, RunOptions options = {}, std::uint64_t seed = 1) {
   VirtualRun run;
   run.seed = seed;
   run.options = std::move(options);
   run.options.log_path = "/log";
   run.disk = std::make_shared<MemoryDisk>(text_disk());
-  Logged logged;
+  Planned logged;
   logged.result = run_virtual(topology, run);
   const auto log = run.disk->read("/log");
   std::istringstream lines(log.value());
@@ -49,7 +49,7 @@ TEST(Planning, a_job_without_a_cost_table_starts_reactive_and_is_planned_from_it
   const JobPlan plan = plan_job(topology);
   EXPECT_TRUE(plan.replans);
   EXPECT_EQ(plan.replicas.front().stages.front().dispatch, Dispatch::reactive);
-  const Logged logged = run_logged(topology);
+  const Planned logged = run_planned(topology);
   EXPECT_TRUE(sound(logged.result)) << logged.result.reason;
   ASSERT_FALSE(logged.decisions.empty());
   EXPECT_NE(logged.decisions.front().find("the first operators are measured"), std::string::npos);
@@ -72,7 +72,7 @@ TEST(Planning, a_profile_that_has_moved_gets_a_new_plan_under_a_new_epoch_and_th
   const Topology real = load(emulated_file(), and_also(planned, slow_stage("16ms")));
   RunOptions options;
   options.planned_for = &believed;
-  const Logged logged = run_logged(real, options);
+  const Planned logged = run_planned(real, options);
   ASSERT_TRUE(sound(logged.result)) << logged.result.reason;
   ASSERT_EQ(logged.decisions.size(), 1U);
   EXPECT_NE(logged.decisions[0].find("F of chunk 2 takes 16 ms, planned were 10 ms"), std::string::npos)
@@ -82,7 +82,7 @@ TEST(Planning, a_profile_that_has_moved_gets_a_new_plan_under_a_new_epoch_and_th
   EXPECT_EQ(logged.epochs, 2U);
   EXPECT_LE(iterations.back().time * 100, iterations[1].time * 99) << "what pays is shorter";
   RunOptions known;
-  const Logged from_the_start = run_logged(real, known);
+  const Planned from_the_start = run_planned(real, known);
   EXPECT_TRUE(from_the_start.decisions.empty()) << "nothing has moved";
   EXPECT_EQ(bits(logged.result), bits(from_the_start.result));
 }

@@ -86,7 +86,7 @@ TEST(VirtualWorld, takes_the_time_and_the_memory_that_the_plan_forecasts) {
     const std::string what = fmt::format("seed {}: {}", seed, fmt::join(overrides, " "));
     ASSERT_TRUE(sound(result)) << what << "\n" << result.reason;
     for (const IterationReport& r : result.iterations) EXPECT_EQ(r.time, plan.replicas[0].forecast.makespan) << what;
-    for (const StageMemory& m : result.memory)
+    for (const MemoryUse& m : result.memory)
       EXPECT_NEAR(static_cast<double>(m.peak.value), static_cast<double>(m.planned.value),
                   0.1 * static_cast<double>(m.planned.value))
           << what << "\nstage " << m.place.stage.value;

@@ -8,9 +8,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const std::string slow = "{ id: slow, do: slow, on: { stage: 1 }, with: { factor: 2 }, for: { iterations: 5 } }";
-const std::string kill = "{ id: kill, do: kill, on: { stage: 1 } }";
-
 TEST(ScenarioRefusal, faults_are_read_strictly) {
   const auto bad = [](const std::string& fault, const std::string& place, const std::string& code,
                       const Words& pieces = {}) { expect_bad(scenario_of(fault), place, code, pieces); };
@@ -115,12 +112,12 @@ TEST(ScenarioRefusal, triggers_are_read_strictly) {
   bad("when: { event: ready, step: 2 }", "step", "SC0114");
 }
 TEST(ScenarioRefusal, ids_are_unique) {
-  expect_bad(scenario_of(kill + ", " + slow + ", { id: kill, do: flip }"), "{ id: kill", "SC0305",
+  expect_bad(scenario_of(kill_fault + ", " + slow_fault + ", { id: kill, do: flip }"), "{ id: kill", "SC0305",
              {"faults[2].id", "'kill'", "first on line 4, column 10"}, 1);
 }
 TEST(ScenarioRefusal, expectations_are_read_strictly) {
   const auto bad = [](const std::string& expect, const std::string& place, const std::string& code,
-                      const Words& pieces = {}) { expect_bad(scenario_of(slow, expect), place, code, pieces); };
+                      const Words& pieces = {}) { expect_bad(scenario_of(slow_fault, expect), place, code, pieces); };
   bad("{}", "{}", "SC0301", {"iteration_time, progress"});
   bad("{ committed: { at_least: 3 }, checkpoint: { at_least: 3 } }", "checkpoint", "SC0301");
   bad("never: stale_epoch_accepted", "stale", "SC0116");
@@ -157,7 +154,7 @@ TEST(ScenarioRefusal, the_calm_is_read_strictly) {
 
 TEST(ScenarioRefusal, expectations_about_faults_that_are_not_there_are_refused) {
   const auto bad = [](const std::string& expect, const std::string& place, const Words& pieces) {
-    expect_bad(scenario_of(slow + ", " + kill, expect), place, "SC0306", pieces);
+    expect_bad(scenario_of(slow_fault + ", " + kill_fault, expect), place, "SC0306", pieces);
   };
   bad("iteration_time: { during: slwo, at_most: 2x }", "slwo", {"slow, kill", "did you mean 'slow'?"});
   bad("progress: { within: 3s, after: nothing }", "nothing", {"'nothing'; name a fault"});
@@ -167,7 +164,7 @@ TEST(ScenarioRefusal, expectations_that_could_look_at_no_iteration_are_refused) 
   const auto bad = [](const std::string& expect, const std::string& place, const Words& pieces,
                       const std::string& more = "") {
     const std::string endless = "{ id: pause, at: { iteration: 8 }, do: pause, on: { stage: 0 } }";
-    expect_bad(scenario_of(slow + ", " + kill + ", " + endless, expect, more), place, "SC0307", pieces);
+    expect_bad(scenario_of(slow_fault + ", " + kill_fault + ", " + endless, expect, more), place, "SC0307", pieces);
   };
   const std::string calm = "calm: { iteration: 10, progress: { within: 3s } }\n";
   bad("iteration_time: { during: slow, settle: 5, at_most: 2x }", "5, at_most", {"got 5 during 'slow'", "5 settle"});
@@ -176,7 +173,7 @@ TEST(ScenarioRefusal, expectations_that_could_look_at_no_iteration_are_refused) 
   bad("iteration_time: { during: pause, settle: 2, at_most: 2x }", "2, at_most", {"got 2 during 'pause'"}, calm);
   const auto good = [](const std::string& expect, const std::string& more = "") {
     const std::string endless = "{ id: pause, at: { iteration: 8 }, do: pause, on: { stage: 0 } }";
-    load_good(scenario_of(slow + ", " + kill + ", " + endless, expect, more));
+    load_good(scenario_of(slow_fault + ", " + kill_fault + ", " + endless, expect, more));
   };
   good("iteration_time: { during: slow, settle: 4, at_most: 2x }");
   good("iteration_time: { after: kill, settle: 4, at_most: 2x }");

@@ -21,9 +21,6 @@ Expectation expectation_of(const std::string& text, const std::string& faults = 
   return load_good(scenario_of(faults, text)).expect.at(0);
 }
 
-const std::string slow = "{ id: slow, do: slow, on: { stage: 1 }, with: { factor: 2 }, for: { iterations: 5 } }";
-const std::string kill = "{ id: kill, do: kill, on: { stage: 1 } }";
-
 TEST(Scenario, the_head_of_a_file_is_read) {
   const Scenario s = load_good(rich_scenario, "folder/sub/s.yaml");
   EXPECT_EQ(s.file, "folder/sub/s.yaml");
@@ -156,7 +153,7 @@ TEST(Scenario, triggers_are_read) {
   const auto trigger = [](const std::string& keys) {
     return fault_of("{ id: f, do: kill, on: { stage: 0 }, " + keys + " }").trigger;
   };
-  EXPECT_EQ(only_fault(load_good(scenario_of(kill))).trigger.kind, Kind::start);
+  EXPECT_EQ(only_fault(load_good(scenario_of(kill_fault))).trigger.kind, Kind::start);
   EXPECT_EQ(trigger("at: { iteration: 5 }").kind, Kind::iteration);
   EXPECT_EQ(trigger("at: { iteration: 5 }").iteration.value, 5U);
   EXPECT_EQ(trigger("at: { time: 10s }").kind, Kind::time);
@@ -180,10 +177,11 @@ TEST(Scenario, every_event_and_invariant_has_a_word_of_its_own_that_reads_back) 
   std::set<std::string_view> words;
   for (std::size_t i = 0; i < run_events; ++i) {
     const auto event = static_cast<RunEvent>(i);
-    const FaultSpec fault = load_good(scenario_of(kill + fmt::format(", {{ id: f, when: {{ event: {} }}, do: kill, on: "
-                                                                     "{{ stage: 0 }} }}",
-                                                                     name_of(event))))
-                                .faults.at(1);
+    const FaultSpec fault =
+        load_good(scenario_of(kill_fault + fmt::format(", {{ id: f, when: {{ event: {} }}, do: kill, on: "
+                                                       "{{ stage: 0 }} }}",
+                                                       name_of(event))))
+            .faults.at(1);
     EXPECT_EQ(fault.trigger.event.event, event);
     EXPECT_TRUE(words.insert(name_of(event)).second);
     EXPECT_TRUE(!has_micro_batch(event) || has_stage(event));
@@ -206,18 +204,18 @@ TEST(Scenario, a_fault_lasts_for_iterations_or_a_time_or_to_the_end) {
 }
 TEST(Scenario, expectations_are_read) {
   using Kind = Expectation::Kind;
-  const Expectation during = expectation_of("iteration_time: { during: slow, settle: 3, at_most: 1.10x }", slow);
+  const Expectation during = expectation_of("iteration_time: { during: slow, settle: 3, at_most: 1.10x }", slow_fault);
   EXPECT_EQ(during.kind, Kind::iteration_time);
   EXPECT_EQ(during.fault, "slow");
   EXPECT_FALSE(during.after || during.within);
   EXPECT_EQ(during.settle, 3U);
   EXPECT_EQ(during.ratio, 1.10);
-  const Expectation after = expectation_of("iteration_time: { after: slow, at_most: 450ms }", slow);
+  const Expectation after = expectation_of("iteration_time: { after: slow, at_most: 450ms }", slow_fault);
   EXPECT_TRUE(after.after && !after.ratio);
   EXPECT_EQ(after.settle, 0U);
   EXPECT_EQ(after.within, 450ms);
   EXPECT_EQ(expectation_of("iteration_time: { at_most: 1000x }").fault, "");
-  const Expectation progress = expectation_of("progress: { within: 20s, after: kill }", kill);
+  const Expectation progress = expectation_of("progress: { within: 20s, after: kill }", kill_fault);
   EXPECT_EQ(progress.kind, Kind::progress);
   EXPECT_EQ(progress.fault, "kill");
   EXPECT_EQ(progress.within, 20s);

@@ -59,6 +59,11 @@ inline Scenario load_good(const std::string& text, const std::string& file = "s.
   return std::move(*result.scenario);
 }
 
+/// Two faults as they stand in a file, named after what they do.
+inline const std::string slow_fault =
+    "{ id: slow, do: slow, on: { stage: 1 }, with: { factor: 2 }, for: { iterations: 5 } }";
+inline const std::string kill_fault = "{ id: kill, do: kill, on: { stage: 1 } }";
+
 /// "s.yaml:4:12: " for the first place of the piece in the text. `skip`: that many places before it don't count.
 inline std::string place_of(const std::string& text, const std::string& piece, int skip = 0) {
   std::size_t at = text.find(piece);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <regex>
 #include <sstream>
@@ -152,6 +153,43 @@ Complaints check_unfinished(const Source& source) {
   return complaints;
 }
 
+// The name of the type that this line defines at the margin ("struct Name {", "class Name final : public X {",
+// "enum class Name : char {", "using Name = ..."); empty when it defines none.
+std::string type_defined(const std::string& line) {
+  static const std::regex pattern(
+      R"(^(?:(?:struct|class|enum class) (\w+)(?: final)?\s*(?::[^:].*|\{.*)|using (\w+) =.*))");
+  std::smatch match;
+  return std::regex_match(line, match, pattern) ? match[1].str() + match[2].str() : "";
+}
+
+// Types of one namespace that stand in two files: to the linker they are one, and which one's code runs is chance.
+class OneDefinition {
+ public:
+  Complaints check(const Source& source) {
+    Complaints complaints;
+    std::vector<std::string> open;
+    for (std::size_t i = 0; i < source.lines.size(); ++i) {
+      const std::string& line = source.lines[i];
+      std::smatch match;
+      if (std::regex_match(line, match, opens_)) open.push_back(match[1].str());
+      if (line.starts_with("}  // namespace") && !open.empty()) open.pop_back();
+      const std::string type = type_defined(line);
+      // What stands in a namespace without a name is the file's own.
+      if (type.empty() || std::find(open.begin(), open.end(), "") != open.end()) continue;
+      std::string name;
+      for (const std::string& space : open) name += space + "::";
+      const auto [first, is_new] = first_.emplace(name + type, source.path);
+      if (!is_new && first->second != source.path)
+        complaints.push_back(at(source, i, name + type + " is also in " + first->second));
+    }
+    return complaints;
+  }
+
+ private:
+  const std::regex opens_{R"(^(?:inline )?namespace ?([\w:]*) ?\{.*)"};
+  std::map<std::string, std::string> first_;  // where a name was first seen
+};
+
 std::string read(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -204,6 +242,11 @@ TEST(House, include_arrows_point_downwards) { expect_none(check_arrows); }
 TEST(House, headers_open_with_their_purpose_and_are_included_once) { expect_none(check_header); }
 TEST(House, files_and_lines_keep_to_their_size) { expect_none(check_size); }
 TEST(House, time_and_chance_enter_through_the_world_only) { expect_none(check_time_and_chance); }
+TEST(House, a_type_is_defined_once) {
+  OneDefinition names;
+  for (const Source& source : all_sources())
+    for (const std::string& complaint : names.check(source)) ADD_FAILURE() << complaint;
+}
 TEST(House, nothing_is_left_unfinished) { expect_none(check_unfinished); }
 
 TEST(House, an_arrow_that_points_upwards_is_found) {
@@ -225,6 +268,20 @@ TEST(House, a_careless_file_is_found) {
   EXPECT_EQ(count(check_size, "gpu/x.cpp", std::string(120, 'a')), 0u);
   EXPECT_EQ(count(check_size, "gpu/x.cpp", std::string(501, '\n')), 1u);
   EXPECT_EQ(count(check_unfinished, "gpu/x.cpp", std::string("// TO") + "DO later"), 1u);
+}
+
+TEST(House, a_second_type_of_the_same_name_is_found) {
+  OneDefinition names;
+  EXPECT_TRUE(names.check(make_source("gpu/x.hpp", "namespace a {\nstruct B {\n};\n}  // namespace a\n")).empty());
+  EXPECT_TRUE(names.check(make_source("gpu/y.hpp", "namespace c {\nstruct B {\n};\n}  // namespace c\n")).empty());
+  EXPECT_TRUE(names
+                  .check(make_source("gpu/y.cpp",
+                                     "namespace a {\nnamespace {\nstruct B {};\n}  // namespace\n"
+                                     "struct B;\n}  // namespace a\n"))
+                  .empty());
+  EXPECT_EQ(names.check(make_source("model/z.hpp", "namespace a {\nclass B final : public X {\n")),
+            Complaints{"model/z.hpp:2: a::B is also in gpu/x.hpp"});
+  EXPECT_EQ(names.check(make_source("model/u.hpp", "namespace a {\nusing B = int;\n")).size(), 1u);
 }
 
 TEST(House, real_time_and_real_chance_are_found) {

@@ -64,7 +64,7 @@ Schedule lists_of(const AlternatingPipeline& pipeline) {
   return schedule;
 }
 
-PipelineProblem problem_of(const AlternatingPipeline& pipeline) {
+PipelineProblem in_lists(const AlternatingPipeline& pipeline) {
   PipelineProblem problem;
   problem.shape = shape_of(pipeline.stages(), pipeline.micro_batches);
   problem.times = pipeline.times;
@@ -74,7 +74,7 @@ PipelineProblem problem_of(const AlternatingPipeline& pipeline) {
 }
 
 SimulationResult simulated(const AlternatingPipeline& pipeline) {
-  return replay(problem_of(pipeline), lists_of(pipeline));
+  return replay(in_lists(pipeline), lists_of(pipeline));
 }
 
 // Unequal stages, warm-ups with a slack of `least` to 3 per link, each link slow with even chance.
@@ -315,7 +315,7 @@ TEST(DelayAnalysis, a_replayed_list_of_the_worked_example_costs_six_per_millisec
   list.operators.resize(4);
   for (const TimedOperator& item : simulate(input).timeline) list.operators[item.op.chunk.value].push_back(item.op);
   const auto makespan = [&](Duration delay) {
-    return replay(problem_of(with_delay(equal_pipeline(warmup, 12), 0, delay)), list).makespan;
+    return replay(in_lists(with_delay(equal_pipeline(warmup, 12), 0, delay)), list).makespan;
   };
   EXPECT_EQ(makespan(0ms), Duration{390ms});
   EXPECT_EQ(makespan(10ms), Duration{400ms});

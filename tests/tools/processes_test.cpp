@@ -43,7 +43,7 @@ Json record_of(const Ran& ran) {
   return Json::parse(ran.output.substr(ran.output.rfind("\n{") == std::string::npos ? 0 : ran.output.rfind("\n{") + 1));
 }
 
-void expect_equal_bits(const Json& a, const Json& b) {
+void expect_equal_results(const Json& a, const Json& b) {
   for (const char* key : {"losses_hex", "weights_sha256", "moments_sha256", "iterations", "corpus_sha256"})
     EXPECT_EQ(a.at(key), b.at(key)) << key;
   EXPECT_FALSE(a.at("weights_sha256").get<std::string>().empty());
@@ -54,7 +54,7 @@ TEST(Processes, have_the_bits_of_one_process) {
   const std::string file = tiny_nodes();
   const Json one = record_of(run("run " + file + " --json", "2>/dev/null"));
   const Json several = record_of(run("run " + file + " --json --processes --fresh", "2>/dev/null"));
-  expect_equal_bits(one, several);
+  expect_equal_results(one, several);
 }
 
 TEST(Processes, continue_from_a_checkpoint_of_theirs) {
@@ -85,7 +85,7 @@ TEST(Processes, lose_one_that_is_killed_or_frozen_and_no_bit) {
   const Json whole = record_of(run("run " + file + long_job, "2>/dev/null"));
   for (const char* signal : {"KILL", "STOP"}) {
     const Json struck = record_of(struck_run(file, signal));
-    expect_equal_bits(whole, struck);
+    expect_equal_results(whole, struck);
     EXPECT_EQ(struck.at("lost"), 2) << signal;  // a stage, and the twin of another
     EXPECT_EQ(struck.at("begun_again"), 1) << signal;
   }
@@ -111,7 +111,7 @@ TEST(Processes, go_on_when_the_one_that_leads_is_killed_or_frozen) {
   for (const char* signal : {"KILL", "STOP"}) {
     const Ran ran = run_without_leader(file, signal);
     const Json struck = record_of(ran);
-    expect_equal_bits(whole, struck);
+    expect_equal_results(whole, struck);
     EXPECT_TRUE(has(ran, "node 'n1' leads the job from iteration")) << ran.output.substr(0, 500);
     EXPECT_EQ(struck.at("lost"), 2) << signal;  // a stage, and the twin of another
     EXPECT_EQ(struck.at("begun_again"), 1) << signal;
@@ -132,7 +132,7 @@ TEST(Processes, know_each_other_by_certificates) {
   ASSERT_EQ(run("certificate " + file + " --out certificates").code, 0);
   const Json bare = record_of(run("run " + file + " --json --fresh", "2>/dev/null"));
   const Json encrypted = record_of(run("run " + file + " --json --processes --fresh", "2>/dev/null"));
-  expect_equal_bits(bare, encrypted);
+  expect_equal_results(bare, encrypted);
 }
 
 TEST(Node, comes_only_with_a_certificate_of_the_same_authority_and_strangers_do_no_harm) {

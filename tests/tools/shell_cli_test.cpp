@@ -33,7 +33,7 @@ class Typist {
   Typist& operator=(const Typist&) = delete;
 
   void type(const std::string& keys) const {
-    EXPECT_EQ(write(terminal_, keys.data(), keys.size()), ssize_t(keys.size()));
+    EXPECT_EQ(::write(terminal_, keys.data(), keys.size()), ssize_t(keys.size()));
   }
   /// What has appeared since the last call, once `text` has.
   bool sees(const std::string& text) {
