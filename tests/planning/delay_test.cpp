@@ -28,8 +28,8 @@ constexpr int random_pipelines = 150, bisections = 5;
 constexpr int random_pipelines = 1000, bisections = 20;
 #endif
 
-AlternatingPipeline equal_pipeline(std::vector<std::uint32_t> warmup, std::uint32_t micro_batches,
-                                   OperatorTimes times = {10ms, 10ms, 10ms}) {
+AlternatingPipeline alternating(std::vector<std::uint32_t> warmup, std::uint32_t micro_batches,
+                                OperatorTimes times = {10ms, 10ms, 10ms}) {
   AlternatingPipeline pipeline;
   pipeline.times.assign(warmup.size(), times);
   pipeline.down.assign(warmup.size() - 1, Duration{});
@@ -111,14 +111,14 @@ double simulated_period(const SimulationResult& result, const AlternatingPipelin
 }
 
 TEST(DelayAnalysis, the_worked_example_has_its_budgets) {
-  const auto published = analyse_delay(equal_pipeline({7, 5, 3, 1}, 12));
+  const auto published = analyse_delay(alternating({7, 5, 3, 1}, 12));
   for (const LinkDelay& link : published.links) {
     EXPECT_EQ(link.slack, 2U);
     EXPECT_EQ(link.budget, Duration{20ms});  // 10 ms each way
     EXPECT_EQ(link.published_budget, Duration{20ms});
     EXPECT_TRUE(link.at_work_bound);
   }
-  const auto planned = analyse_delay(with_delay(equal_pipeline({8, 5, 3, 1}, 12), 0, 20ms));
+  const auto planned = analyse_delay(with_delay(alternating({8, 5, 3, 1}, 12), 0, 20ms));
   EXPECT_EQ(planned.links[0].budget, Duration{40ms});
   EXPECT_EQ(planned.links[0].published_budget, Duration{40ms});
   EXPECT_EQ(published_budget(3, 10ms), Duration{20ms});
@@ -127,10 +127,10 @@ TEST(DelayAnalysis, the_worked_example_has_its_budgets) {
 }
 
 TEST(DelayAnalysis, one_forward_of_slack_leaves_no_budget_and_none_is_worse) {
-  const auto one = analyse_delay(equal_pipeline({4, 3, 2, 1}, 12));
+  const auto one = analyse_delay(alternating({4, 3, 2, 1}, 12));
   for (const LinkDelay& link : one.links) EXPECT_EQ(link.budget, Duration{0});
   EXPECT_EQ(published_budget(1, 10ms), Duration{0});
-  const auto none = analyse_delay(equal_pipeline({1, 1}, 12));
+  const auto none = analyse_delay(alternating({1, 1}, 12));
   EXPECT_EQ(none.binding.period(), 40e6);
   EXPECT_EQ(none.binding.last, StageId{1});
   EXPECT_FALSE(none.links[0].at_work_bound);
@@ -139,7 +139,7 @@ TEST(DelayAnalysis, one_forward_of_slack_leaves_no_budget_and_none_is_worse) {
 }
 
 TEST(DelayAnalysis, a_stage_that_is_no_bottleneck_leaves_more_budget_than_the_published_condition_sees) {
-  auto pipeline = equal_pipeline({3, 1}, 100);
+  auto pipeline = alternating({3, 1}, 100);
   pipeline.times[0] = {20ms, 20ms, 0ms};  // the bottleneck is above the link
   const LinkDelay link = analyse_delay(pipeline).links[0];
   EXPECT_EQ(link.published_budget, Duration{0});  // 2 * 20 - 40
@@ -148,14 +148,14 @@ TEST(DelayAnalysis, a_stage_that_is_no_bottleneck_leaves_more_budget_than_the_pu
 
 TEST(DelayAnalysis, weight_gradients_in_place_leave_the_budget_of_fixed_one_f_one_b_one_w) {
   for (const std::uint32_t slack : {2U, 3U}) {  // (3 * slack - 2) * t / 2 each way
-    auto pipeline = equal_pipeline({1 + slack, 1}, 24);
+    auto pipeline = alternating({1 + slack, 1}, 24);
     pipeline.weights = WeightWork::in_place;
     EXPECT_EQ(analyse_delay(pipeline).links[0].budget, Duration{(3 * slack - 2) * 10ms});
   }
 }
 
 TEST(DelayAnalysis, all_forwards_first_leaves_any_budget) {
-  auto pipeline = with_delay(equal_pipeline({12, 12, 1}, 12), 0, 500ms);
+  auto pipeline = with_delay(alternating({12, 12, 1}, 12), 0, 500ms);
   const auto analysis = analyse_delay(pipeline);
   EXPECT_FALSE(analysis.links[0].budget);
   EXPECT_FALSE(analysis.links[1].budget);
@@ -164,7 +164,7 @@ TEST(DelayAnalysis, all_forwards_first_leaves_any_budget) {
 }
 
 TEST(DelayAnalysis, both_directions_of_a_link_count_together) {
-  auto one = equal_pipeline({5, 3, 1}, 60), other = one;
+  auto one = alternating({5, 3, 1}, 60), other = one;
   one.down[1] = 50ms, one.up[1] = 10ms;
   other.down[1] = other.up[1] = 30ms;
   EXPECT_EQ(analyse_delay(one).binding.period(), analyse_delay(other).binding.period());
@@ -174,7 +174,7 @@ TEST(DelayAnalysis, both_directions_of_a_link_count_together) {
 
 TEST(DelayAnalysis, adjacent_slow_links_form_one_longer_cycle) {
   // Each link alone is within its pair's room (3 * 20 - 40 = 20), together over a short middle stage they are not.
-  auto pipeline = equal_pipeline({5, 3, 1}, 60);
+  auto pipeline = alternating({5, 3, 1}, 60);
   pipeline.times[1] = {2ms, 2ms, 2ms};
   pipeline = with_delay(with_delay(pipeline, 0, 18ms), 1, 18ms);
   const auto analysis = analyse_delay(pipeline);
@@ -297,11 +297,11 @@ TEST(DelayAnalysis, beyond_the_budget_a_link_costs_two_crossings_per_round) {
   EXPECT_EQ(cost_per_delay(24, 0), 48);
   EXPECT_EQ(cost_per_delay(12, 2, 1), 6);  // the last round's crossings hidden behind weight gradients
   // The last link of 4 and of 8 stages, by the exact recurrence.
-  EXPECT_EQ(measured_slope(equal_pipeline({7, 5, 3, 1}, 12), 2), 8);
+  EXPECT_EQ(measured_slope(alternating({7, 5, 3, 1}, 12), 2), 8);
   const std::vector<std::uint32_t> h2{15, 13, 11, 9, 7, 5, 3, 1}, natural{8, 7, 6, 5, 4, 3, 2, 1};
-  EXPECT_EQ(measured_slope(equal_pipeline(h2, 24, {9ms, 10ms, 6ms}), 6), 16);
-  EXPECT_EQ(measured_slope(equal_pipeline(natural, 24, {9ms, 10ms, 6ms}), 6), 24);
-  EXPECT_EQ(measured_slope(equal_pipeline({14, 12, 10, 8, 6, 4, 1, 1}, 24, {9ms, 10ms, 6ms}), 6), 48);
+  EXPECT_EQ(measured_slope(alternating(h2, 24, {9ms, 10ms, 6ms}), 6), 16);
+  EXPECT_EQ(measured_slope(alternating(natural, 24, {9ms, 10ms, 6ms}), 6), 24);
+  EXPECT_EQ(measured_slope(alternating({14, 12, 10, 8, 6, 4, 1, 1}, 24, {9ms, 10ms, 6ms}), 6), 48);
 }
 
 // Run-time choice made into a list: weight gradients stand in the gaps, and one crossing of the first link hides
@@ -315,7 +315,7 @@ TEST(DelayAnalysis, a_replayed_list_of_the_worked_example_costs_six_per_millisec
   list.operators.resize(4);
   for (const TimedOperator& item : simulate(input).timeline) list.operators[item.op.chunk.value].push_back(item.op);
   const auto makespan = [&](Duration delay) {
-    return replay(in_lists(with_delay(equal_pipeline(warmup, 12), 0, delay)), list).makespan;
+    return replay(in_lists(with_delay(alternating(warmup, 12), 0, delay)), list).makespan;
   };
   EXPECT_EQ(makespan(0ms), Duration{390ms});
   EXPECT_EQ(makespan(10ms), Duration{400ms});
@@ -325,7 +325,7 @@ TEST(DelayAnalysis, a_replayed_list_of_the_worked_example_costs_six_per_millisec
 
 TEST(DelayAnalysis, two_stages_cost_what_the_closed_form_says_within_and_beyond_the_budget) {
   for (const std::uint32_t slack : {1U, 2U, 3U, 4U}) {
-    const auto free = equal_pipeline({1 + slack, 1}, 30);
+    const auto free = alternating({1 + slack, 1}, 30);
     const Duration budget = published_budget(slack, 10ms);
     for (int c = 0; c <= 60; c += 5) {
       const Duration delay = c * 1ms, within = std::min(delay, budget);
@@ -337,24 +337,24 @@ TEST(DelayAnalysis, two_stages_cost_what_the_closed_form_says_within_and_beyond_
 }
 
 TEST(DelayAnalysis, warm_ups_that_could_not_run_are_refused_with_their_stage) {
-  EXPECT_FALSE(check_warmup(equal_pipeline({7, 5, 3, 1}, 12)));
-  EXPECT_NE(check_warmup(equal_pipeline({2, 3, 1}, 12))->find("stage 1 waits for 3"), std::string::npos);
-  EXPECT_NE(check_warmup(equal_pipeline({13, 1}, 12))->find("12 micro-batches"), std::string::npos);
-  EXPECT_TRUE(check_warmup(equal_pipeline({3, 2}, 12)));
-  auto short_one = equal_pipeline({3, 1}, 12);
+  EXPECT_FALSE(check_warmup(alternating({7, 5, 3, 1}, 12)));
+  EXPECT_NE(check_warmup(alternating({2, 3, 1}, 12))->find("stage 1 waits for 3"), std::string::npos);
+  EXPECT_NE(check_warmup(alternating({13, 1}, 12))->find("12 micro-batches"), std::string::npos);
+  EXPECT_TRUE(check_warmup(alternating({3, 2}, 12)));
+  auto short_one = alternating({3, 1}, 12);
   short_one.warmup.pop_back();
   EXPECT_TRUE(check_warmup(short_one));
-  EXPECT_THROW(analyse_delay(equal_pipeline({2, 3, 1}, 12)), Bug);
+  EXPECT_THROW(analyse_delay(alternating({2, 3, 1}, 12)), Bug);
 }
 
 TEST(DelayAnalysis, one_stage_has_no_links_and_its_own_period) {
-  const auto analysis = analyse_delay(equal_pipeline({1}, 5));
+  const auto analysis = analyse_delay(alternating({1}, 5));
   EXPECT_TRUE(analysis.links.empty());
   EXPECT_EQ(analysis.forecast.total(), Duration{150ms});
 }
 
 TEST(DelayAnalysis, prints_the_period_and_a_line_per_link) {
-  const std::string text = to_text(analyse_delay(with_delay(equal_pipeline({8, 5, 3, 1}, 12), 0, 20ms)));
+  const std::string text = to_text(analyse_delay(with_delay(alternating({8, 5, 3, 1}, 12), 0, 20ms)));
   EXPECT_EQ(text.substr(0, text.find('\n')), "period 20 ms: the work of stage 0");
   EXPECT_NE(text.find("link 0-1: slack 3, round trip 40 ms, budget 40 ms (published 40 ms)\n"), std::string::npos);
 }
