@@ -15,6 +15,7 @@
 #include "actors/planner.hpp"
 #include "actors/recorder.hpp"
 #include "actors/reducer.hpp"
+#include "actors/routes.hpp"
 #include "actors/stage.hpp"
 #include "actors/twin.hpp"
 
@@ -193,11 +194,18 @@ void Cast::wire_all() {
 }
 
 void Cast::wire_leaders() const {
-  if (planner_) {
-    tell_from_outside(monitor_, MonitorWiring{planner_});
-    tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
-  }
+  tell_from_outside(monitor_, MonitorWiring{planner_, senders()});
+  if (planner_) tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
   if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_, node_});
+}
+
+std::map<std::pair<std::uint32_t, Direction>, std::vector<LinkActor>> Cast::senders() const {
+  std::map<std::pair<std::uint32_t, Direction>, std::vector<LinkActor>> senders;
+  for (const auto& [id, ends] : links_)
+    for (const Direction direction : {Direction::forward, Direction::backward})
+      if (may_change_route(*job_, id.second, direction))
+        senders[{id.second, direction}].push_back(ends[direction == Direction::forward ? 0 : 1]);
+  return senders;
 }
 
 std::vector<Watched> Cast::take_over(JobRef job, const Succession& from) {

@@ -96,6 +96,7 @@ class Cast {
   StageWiring wiring_of_stage(Place p) const;
   TwinWiring wiring_of_twin(Place p) const;
   ReducerWiring wiring_of_reducer(Place p) const;
+  std::map<std::pair<std::uint32_t, Direction>, std::vector<LinkActor>> senders() const;
   void wire_links() const;
   void wire_link(std::uint32_t boundary, ReplicaId replica, LinkSide side) const;
   void tell_of(const NewStage& x) const;

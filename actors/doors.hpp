@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/messages.hpp"
+#include "actors/route_messages.hpp"
 
 namespace stagecraft {
 
@@ -24,12 +25,13 @@ using LoaderActor = Door<Announce, Prefetch, NewStage>;
 struct StageWiring;
 using StageActor = Door<StageWiring, NewPlan, Restore, Open, Tokens, TensorMessage, Announcement, OperatorDone,
                         InstantOver, WakeUp, ReduceOrder, TieOrder, ParameterParts, AskState, StateGiven, LoanOver,
-                        AskVote, LayersGiven, Explain, NewStage, NewTwin>;
+                        AskVote, LayersGiven, Explain, PlaceGiven, NewStage, NewTwin>;
 struct TwinWiring;
 using TwinActor = Door<TwinWiring, Restore, Open, TwinGradients, AskState, StateGiven, LoanOver, LeadMove, MovingState,
                        MovingGradients, AskVote, OperatorDone, NewStage, NewTwin>;
 struct LinkWiring;
-using LinkActor = Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, Credit, NewStage>;
+using LinkActor =
+    Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, Credit, AskPlace, LetGo, NewRoute, NewStage>;
 struct ReducerWiring;
 using ReducerActor = Door<ReducerWiring, Subtrees, StageDone, Segments, Reduced, TiePart, Tied, NewStage, NewTwin>;
 struct MonitorWiring;
@@ -62,6 +64,10 @@ struct StageWiring {
   bool rebuilt = false;                           ///< in the place of one that was lost: its state is yet to come
   std::vector<StageActor> replicas;               ///< the same stage, by replica; itself included
   std::map<ChunkId, LinkActor> before, after;     ///< per hosted chunk: the link ends towards its neighbours
+
+  const LinkActor& way_out(ChunkId chunk, Direction direction) const {
+    return direction == Direction::forward ? after.at(chunk) : before.at(chunk);
+  }
 };
 struct TwinWiring {
   CoordinatorActor coordinator;
@@ -77,6 +83,8 @@ struct CheckpointerWiring {
 };
 struct MonitorWiring {
   PlannerActor planner;  ///< none: the plan stays
+  /// Of the links whose route may change, per boundary and direction: the sending ends, of all replicas.
+  std::map<std::pair<std::uint32_t, Direction>, std::vector<LinkActor>> senders;
 };
 struct PlannerWiring {
   CoordinatorActor coordinator;

@@ -34,6 +34,7 @@ enum class EventKind : std::uint8_t {
   violation,    ///< an invariant is broken: fails every test that sees one
   led,          ///< another node leads the job from now on; `text` says which and why
   straggler,    ///< a link or a stage has become slow, or is no more; `text` says which, how much and since when
+  rerouted,     ///< tensors go over a link by another route; `text` says which and why
 };
 std::string_view name_of(EventKind kind);
 

@@ -30,13 +30,14 @@ STAGECRAFT_WIRE(LinkHeader, x.kind, x.key, x.to, x.direction, x.micro_batch, x.s
 // Brings parcels from the channel into the mailbox of the far end.
 class MailboxArrivals final : public Arrivals {
  public:
-  explicit MailboxArrivals(LinkActor to) : to_(std::move(to)) {}
+  MailboxArrivals(LinkActor from, LinkActor to) : from_(std::move(from)), to_(std::move(to)) {}
   void arrived(Parcel parcel, Duration delay) override {
     tell_from_outside(to_, ParcelMessage{std::move(parcel)}, delay);
   }
+  void let_go() override { tell_from_outside(from_, LetGo{}); }
 
  private:
-  LinkActor to_;
+  LinkActor from_, to_;
 };
 
 struct LinkState {
@@ -60,6 +61,11 @@ struct LinkState {
   std::set<MicroBatch> out;                     // sent, and their credits are not back yet
   std::map<MicroBatch, TensorMessage> waiting;  // for a slot
   std::multiset<Instant> slots;                 // the far side's free ones: since when
+  RouteSpec route;
+  std::optional<NewRoute> next_route;
+  std::map<MicroBatch, Instant> ready;  // direct: since when an output had been there when it asked for a place
+  std::optional<AskPlace> asked;        // and not answered yet
+  Duration held{};                      // all together, in this iteration
 
   Direction outgoing() const { return side == LinkSide::lower ? Direction::forward : Direction::backward; }
   StageId own_stage() const { return job->stage_of({side == LinkSide::lower ? boundary : boundary + 1}); }
@@ -80,6 +86,9 @@ struct LinkState {
       key = k;
       out.clear();
       waiting.clear();
+      ready.clear();
+      asked.reset();
+      change_route();
       const StagePlan& stage_plan = plan.stages.front();
       machine = LinkMachine(plan.credits, stage_plan.first, stage_plan.micro_batches);
       slots.clear();
@@ -89,7 +98,10 @@ struct LinkState {
   }
   void tell_stamps() {
     std::vector<MessageStamps> complete = stamps.take();
-    if (!complete.empty()) tell(self, monitor, LinkTimings{key, replica, boundary, outgoing(), std::move(complete)});
+    const Duration held_up = ready.empty() ? Duration{} : held / static_cast<std::int64_t>(ready.size());
+    held = Duration{};
+    if (!complete.empty())
+      tell(self, monitor, LinkTimings{key, replica, boundary, outgoing(), held_up, std::move(complete)});
   }
   void check_for_leaks() {
     if (machine.credits() == 0 || machine.quiet()) return;
@@ -104,10 +116,11 @@ struct LinkState {
     stage = x.stage;
     peer = x.peer;
     monitor = x.monitor;
+    route = route_spec(job->topology, own_stage(), far_stage(), outgoing());
     const LinkCost cost = link_cost(job->topology, own_stage(), far_stage(), outgoing());
     const bool crosses =
         job->topology.seat({own_stage(), replica}).node != job->topology.seat({far_stage(), replica}).node;
-    arrivals = std::make_unique<MailboxArrivals>(peer);
+    arrivals = std::make_unique<MailboxArrivals>(LinkActor{self}, peer);
     FaultBoard* faults = job->world.faults();
     channel = job->world.open_channel(
         cost, crosses, *arrivals, faults ? &faults->weather(own_stage(), far_stage(), outgoing(), replica) : nullptr);
@@ -117,7 +130,9 @@ struct LinkState {
     if (!fresh(x.key)) return;
     STAGECRAFT_ASSERT(x.direction == outgoing(), "a tensor went to the wrong end of boundary {}", boundary);
     const MicroBatch m = x.micro_batch;
-    stamps.handed_over(m, job->event_time(x.due), x.value.buffer()->charged());
+    const auto asked_since = ready.find(m);
+    stamps.handed_over(m, job->event_time(asked_since == ready.end() ? x.due : asked_since->second),
+                       x.value.buffer()->charged());
     waiting.emplace(m, std::move(x));
     send(machine.offer(m));
   }
@@ -132,6 +147,28 @@ struct LinkState {
     stamps.credited(x, job->event_time(x.due));
     slots.insert(x.due);
     send(machine.credit());
+  }
+  // Of a direct route: the device of the stage stands still until this is answered.
+  void on(const AskPlace& x) {
+    if (!fresh(x.key)) return;
+    ready.emplace(x.micro_batch, x.ready);
+    asked = x;
+    answer();
+  }
+  void on(const LetGo&) { answer(); }
+  void answer() {
+    const auto at = asked ? channel->admits(asked->now) : std::nullopt;
+    if (!at) return;
+    post(self, job->world, stage, PlaceGiven{asked->key, *at});
+    held += std::max(*at - asked->now, Duration{});
+    asked.reset();
+  }
+  void on(const NewRoute& x) { next_route = x; }
+  // Between two iterations nothing is on its way.
+  void change_route() {
+    if (!next_route || key.iteration < next_route->from) return;
+    channel->change(over(next_route->route, route, link_cost(job->topology, own_stage(), far_stage(), outgoing())));
+    next_route.reset();
   }
   void send(const std::vector<MicroBatch>& go) {
     for (const MicroBatch m : go) {

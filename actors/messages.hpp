@@ -20,6 +20,7 @@
 #include "planning/ids.hpp"
 #include "planning/migration_machine.hpp"
 #include "planning/plan.hpp"
+#include "planning/route.hpp"
 #include "planning/stage_machine.hpp"
 #include "transport/channel.hpp"
 
@@ -471,17 +472,18 @@ struct LinkTimings {
   ReplicaId replica;
   std::uint32_t boundary = 0;
   Direction direction = Direction::forward;
+  RouteReading route;
   std::vector<MessageStamps> messages;
 };
-struct SlowLink {
+struct SlowLink {  ///< or one that goes another way
   std::uint32_t boundary = 0;
   Direction direction = Direction::forward;
   Duration latency{}, occupancy{};  ///< more than when it was healthy, of the slowest replica
+  bool rerouted = false;            ///< over delegates now, by an automatic policy
 };
-/// monitor -> planner: how slow links are now, all that are; and what has been found.
-struct SlowLinks {
+struct SlowLinks {  ///< monitor -> planner: how slow links are now, all that are
   std::vector<SlowLink> links;
-  std::string why;
+  std::string why;  ///< what has been found
 };
 struct AskProfile {};
 struct CloseLog {};  ///< node -> recorder
@@ -490,9 +492,8 @@ struct LogClosed {   ///< recorder -> node: everything is on disk
   std::string trace, log;  ///< paths; empty: not kept
   std::string error;       ///< the first that the disk gave
   std::vector<TimedOperator> last_iteration;
-  std::vector<std::string> violations;  ///< the first few
-  std::uint64_t losses = 0;             ///< of stages and twins
-  std::uint64_t begun_again = 0;        ///< iterations
+  std::vector<std::string> violations;        ///< the first few
+  std::uint64_t losses = 0, begun_again = 0;  ///< of stages and twins; iterations
 };
 
 }  // namespace stagecraft

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "actors/routes.hpp"
 #include "actors/straggler_watch.hpp"
 
 namespace stagecraft {
@@ -44,23 +45,45 @@ struct MonitorState {
   NodeActor node;
   RecorderActor recorder;
   PlannerActor planner;  // none: nobody asks for windows
+  std::map<std::pair<std::uint32_t, Direction>, std::vector<LinkActor>> senders;
+  Routes routes;
   std::optional<StragglerWatch> watch;
   using ByPlace = std::map<Place, std::map<std::optional<OperatorKind>, Samples>>;
   ByPlace samples, window;  // of the run; since the planner asked last
 
-  void on(const MonitorWiring& x) { planner = x.planner; }
+  // A monitor in the place of another one does not know what that one had decided.
+  void on(MonitorWiring&& x) {
+    planner = std::move(x.planner);
+    senders = std::move(x.senders);
+    for (const auto& [way, ends] : senders)
+      for (const LinkActor& end : ends) post(self, job->world, end, NewRoute{routes.of(way.first, way.second), {}});
+  }
   void on(const Timings& x) {
     add(samples, x.timings);
     if (planner) add(window, x.timings);
     for (const Timing& timing : x.timings) watch->add(timing);
   }
-  void on(const LinkTimings& x) { watch->add(x); }
+  void on(const LinkTimings& x) {
+    watch->add(x);
+    routes.add(x);
+  }
   void on(const IterationOpened& x) {
     const StragglerWatch::Found found = watch->opened(x);
     for (const std::string& text : found.texts)
       tell(self, recorder, Event{.kind = EventKind::straggler, .at = job->world.now(), .key = x.key, .text = text});
-    if (found.links && planner)
-      post(self, job->world, planner, SlowLinks{watch->slow_links(), fmt::format("{}", fmt::join(found.texts, "; "))});
+    std::vector<std::string> why = found.links ? found.texts : std::vector<std::string>{};
+    for (const Routes::Change& change : routes.step(x.key.iteration)) {
+      tell(self, recorder,
+           Event{.kind = EventKind::rerouted, .at = job->world.now(), .key = x.key, .text = change.text});
+      why.push_back(change.text);
+      if (change.route == Route::direct) watch->well(change.boundary, change.direction);
+      for (const LinkActor& end : senders[{change.boundary, change.direction}])
+        post(self, job->world, end, NewRoute{change.route, {x.key.iteration.value + 1}});
+    }
+    if (!planner || why.empty()) return;
+    std::vector<SlowLink> slow = watch->slow_links();
+    routes.note_in(slow);
+    post(self, job->world, planner, SlowLinks{std::move(slow), fmt::format("{}", fmt::join(why, "; "))});
   }
   void on(const AskWindow& x) {
     tell(self, planner, Window{x.key, rows(window)});
@@ -98,6 +121,7 @@ MonitorActor::behavior_type monitor_behavior(MonitorActor::stateful_pointer<Moni
   s.job = std::move(job);
   s.node = std::move(node);
   s.recorder = std::move(recorder);
+  s.routes = Routes(s.job->topology);
   s.watch.emplace(s.job->topology.pipeline.shape(), s.job->topology.pipeline.replicas);
   return behavior_of(MonitorActor{}, s);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "actors/mailbox_completions.hpp"
+#include "actors/routes.hpp"
 #include "planning/bug.hpp"
 #include "planning/replan.hpp"
 
@@ -75,8 +76,10 @@ struct PlannerState {
       for (const SlowLink& link : slow) {
         auto& links = link.direction == Direction::forward ? requests[r].forward_links : requests[r].backward_links;
         links.resize(std::max<std::size_t>(links.size(), job->total_chunks() - 1));
-        links[link.boundary].latency += link.latency;
-        links[link.boundary].occupancy += link.occupancy;
+        LinkCost& cost = links[link.boundary];
+        cost.latency += link.latency;
+        cost.occupancy += link.occupancy;
+        if (link.rerouted) cost = over(Route::delegated, route_of(*job, link.boundary, link.direction), cost);
       }
     }
   }

@@ -12,6 +12,7 @@
 #include "actors/stage_inbox.hpp"
 #include "actors/stage_moves.hpp"
 #include "actors/stage_notes.hpp"
+#include "actors/stage_outbox.hpp"
 #include "actors/stage_work.hpp"
 #include "model/optimizer.hpp"
 #include "planning/bug.hpp"
@@ -41,7 +42,7 @@ struct StageActorState {
   StagePlan plan;
   StageMachine machine;
   StageInbox inbox;
-  std::map<std::pair<ChunkId, Direction>, std::map<MicroBatch, TensorMessage>> outputs;
+  StageOutbox outbox;
   std::map<MicroBatch, std::shared_ptr<const Packing>> packings;
   std::map<std::uint32_t, ServiceRequest> requests;
   std::uint32_t next_request = 0;
@@ -108,7 +109,7 @@ struct StageActorState {
     running = false;
     parts.clear();
     if (!planted(PlantedBug::stage_keeps_inputs)) inbox.clear();
-    outputs.clear();
+    outbox.clear();
     packings.clear();
     requests.clear();
     done_said = false;
@@ -196,8 +197,7 @@ struct StageActorState {
     if (parts.size() < wiring.replicas.size()) return;
     Instant latest = due;
     for (const auto& [from, part] : parts) latest = std::max(latest, part.due);
-    auto all = std::make_shared<std::map<ReplicaId, ParameterParts>>(std::move(parts));
-    parts.clear();
+    auto all = std::make_shared<std::map<ReplicaId, ParameterParts>>(std::exchange(parts, {}));
     submit(Service::gather, latest, Duration{}, {}, [m = model, all](Outcome&) {
       for (const auto& [from, part] : *all)
         for (const auto& [group, tensor] : part.parts) m->adopt_parameters(group, from, tensor);
@@ -267,8 +267,8 @@ struct StageActorState {
   // layers on their way
   void on(AskVote&& x) {
     if (!current(x)) return;
-    const MoveVote vote{MoveVote::Kind::owner, x.move, key, x.lane, 0};
-    want(digest_request(vote, groups_of(model->arithmetic(), x.lane.layers), due));
+    want(digest_request({MoveVote::Kind::owner, x.move, key, x.lane, 0}, groups_of(model->arithmetic(), x.lane.layers),
+                        due));
   }
   void on(LayersGiven&& x) {
     if (x.key < key) return;
@@ -276,10 +276,9 @@ struct StageActorState {
     arriving.keep(std::move(x));
   }
   void want(ServiceRequest request) {
-    const std::uint32_t id = next_request++;
     const Instant asked = request.due;
-    requests[id] = std::move(request);
-    act(stage_event::Wanted{{id}}, asked);
+    requests[next_request] = std::move(request);
+    act(stage_event::Wanted{{next_request++}}, asked);
   }
 
   // `at`: when the event was due. A device that is busy beyond that notices when it is free.
@@ -307,7 +306,7 @@ struct StageActorState {
     const bool forward = e.direction == Direction::forward;
     const ChunkId to{forward ? e.chunk.value + 1 : e.chunk.value - 1};
     const Instant start = std::max(moment, inbox.due_of(e.chunk, e.direction, e.micro_batch));
-    post(self, job->world, forward ? wiring.after.at(e.chunk) : wiring.before.at(e.chunk),
+    post(self, job->world, wiring.way_out(e.chunk, e.direction),
          Announcement{key, to, e.direction, e.micro_batch, e.after, start});
   }
   // The operator that adopts starts in the same breath: the slot is free from its start on.
@@ -320,9 +319,7 @@ struct StageActorState {
          Credit{key, e.direction, e.micro_batch, start});
   }
   void apply(const stage_effect::Emit& e) {
-    auto node = outputs[{e.chunk, e.direction}].extract(e.micro_batch);
-    const bool forward = e.direction == Direction::forward;
-    post(self, job->world, forward ? wiring.after.at(e.chunk) : wiring.before.at(e.chunk), std::move(node.mapped()));
+    post(self, job->world, wiring.way_out(e.chunk, e.direction), outbox.take(e.chunk, e.direction, e.micro_batch));
   }
   void apply(const stage_effect::Accumulated& e) {
     if (e.last) send_subtrees(e.chunk);
@@ -353,7 +350,7 @@ struct StageActorState {
     const Duration cost = layout->times[op.chunk.value].of(op.kind);
     // What fills a wait was chosen for this moment, however early the device was free.
     const Instant not_before = follows() ? std::max(input.due, moment) : input.due;
-    submit(op, not_before, cost, body_of(model, op, std::move(input)));
+    launch(RunningOperator{0, key, op, {}, {}}, not_before, cost, body_of(model, op, std::move(input)));
   }
   void start(const ServiceRequest& request) {
     const Duration cost = request.service == Service::reduce ? job->plan.reduce_time : Duration{};
@@ -362,10 +359,6 @@ struct StageActorState {
   template <class Body>
   void submit(Service service, Instant not_before, Duration cost, GroupId group, Body body) {
     launch(RunningOperator{0, key, std::nullopt, service, group}, not_before, cost, std::move(body));
-  }
-  template <class Body>
-  void submit(const Operator& op, Instant not_before, Duration cost, Body body) {
-    launch(RunningOperator{0, key, op, Service::initialise, {}}, not_before, cost, std::move(body));
   }
   template <class Body>
   void launch(RunningOperator flight, Instant not_before, Duration cost, Body body) {
@@ -392,14 +385,18 @@ struct StageActorState {
     settle(flight);
     if (flight.op && flight.key == key) watch.tell(key.iteration, *flight.op, false);
     if (flight.key != key) return enter();  // an Open waited for it: its buffers were in use
-    if (flight.op) return finished(*flight.op, *flight.outcome);
-    finished(flight);
+    flight.op ? finished(*flight.op, *flight.outcome) : finished(flight);
   }
   // What an operator has changed, whether or not its iteration is still the present one.
   void settle(const RunningOperator& flight) {
     if (flight.op) return;
     const Iteration before{flight.key.iteration.value - 1};
-    if (flight.service == Service::initialise) join();
+    if (flight.service == Service::initialise) {
+      born = true;
+      notes.add({.kind = EventKind::joined, .at = job->world.now(), .place = place}, watch.skew());
+      notes.tell_all(self);
+      post(self, job->world, wiring.coordinator, Joined{place});
+    }
     if (flight.service == Service::step) {
       state = before;
       watch.tell(before, RunEvent::stepped);
@@ -408,23 +405,27 @@ struct StageActorState {
     state = before;
     if (wiring.twin) post(self, job->world, wiring.twin, LoanOver{flight.key});
   }
-  void join() {
-    born = true;
-    notes.add({.kind = EventKind::joined, .at = job->world.now(), .place = place}, watch.skew());
-    notes.tell_all(self);
-    post(self, job->world, wiring.coordinator, Joined{place});
-  }
   void finished(const Operator& op, Outcome& outcome) {
-    if (op.kind != OperatorKind::backward_weight) keep_output(op, std::move(outcome.tensor));
-    act(stage_event::Finished{op}, due);
+    const auto way = outbox.way_of(op);
+    if (!way) return act(stage_event::Finished{op}, due);
+    outbox.keep(op, TensorMessage{key, way->to, way->direction, op.micro_batch, packings.at(op.micro_batch),
+                                  std::move(outcome.tensor), due});
+    if (!outbox.holds_up(op, *way)) return act(stage_event::Finished{op}, due);
+    outbox.wait_with(op, due);
+    ask_place();
   }
-  void keep_output(const Operator& op, Tensor value) {
-    const bool forward = op.kind == OperatorKind::forward;
-    if (forward ? op.chunk == job->last_chunk() : op.chunk.value == 0) return;
-    const Direction direction = forward ? Direction::forward : Direction::backward;
-    const ChunkId to{forward ? op.chunk.value + 1 : op.chunk.value - 1};
-    outputs[{op.chunk, direction}][op.micro_batch] =
-        TensorMessage{key, to, direction, op.micro_batch, packings.at(op.micro_batch), std::move(value), due};
+  // Over a link that may hold it up, the device stands still until its output has a place there.
+  void ask_place() {
+    const auto& [op, ready] = *outbox.waiting();
+    post(self, job->world, wiring.way_out(op.chunk, outbox.way_of(op)->direction),
+         AskPlace{key, op.micro_batch, ready, due});
+  }
+  void on(const PlaceGiven& x) {
+    if (x.key != key || !outbox.waiting()) return;
+    if (x.has_come) return ask_place();  // others may have taken it
+    if (x.at <= due) return act(stage_event::Finished{outbox.go_on(due)}, due);
+    due = x.at;
+    tell_after(self, std::max(x.at - job->world.now(), Duration{}), StageActor{self}, PlaceGiven{key, x.at, true});
   }
   void finished(const RunningOperator& flight) {
     switch (flight.service) {
@@ -457,15 +458,13 @@ struct StageActorState {
     Explanation answer{place, born, {}, {}};
     if (in_flight) {
       answer.busy = std::max(job->world.now() - in_flight->since, Duration{1});
-      answer.text = fmt::format("its device has been busy with {} for {}",
-                                in_flight->op ? to_text(*in_flight->op) : std::string(name_of(in_flight->service)),
-                                format(answer.busy));
+      answer.text = fmt::format("its device has been busy with {} for {}", to_text(*in_flight), format(answer.busy));
     } else if (!running) {
       answer.text = !state      ? "it waits for the state that its twin holds"
                     : open.last ? "it waits to report"
                                 : "it waits for an Open or for its replicas' parameters";
     } else {
-      answer.text = machine.explain();
+      answer.text = outbox.waiting() ? outbox.explain() : machine.explain();
     }
     post(self, job->world, wiring.coordinator, std::move(answer));
   }
@@ -483,6 +482,7 @@ StageActor::behavior_type stage_behavior(StageActor::stateful_pointer<StageActor
   s.watch = DeviceWatch(*job, place);
   s.device = device.kind;
   s.plan = s.job->plan_of(place);
+  s.outbox = StageOutbox(*job, place);
   s.arena = Arena::make(fmt::format("stage {}.{}", place.stage.value, place.replica.value), device.memory);
   s.layout = std::shared_ptr<const JobLayout>(job, &job->plan);
   s.model = std::make_shared<StageModel>(s.layout->arithmetic[place.stage.value], s.layout->share(job->topology, place),

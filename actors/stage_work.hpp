@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct RunningOperator {
   Instant since{};
   std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
 };
+
+inline std::string to_text(const RunningOperator& x) { return x.op ? to_text(*x.op) : std::string(name_of(x.service)); }
 
 /// A reduce, tie or digest that waits for a free moment.
 struct ServiceRequest {

@@ -92,9 +92,14 @@ void StragglerWatch::note(const LinkFinding& finding, Found& found) {
     if (over) {
       slow_.erase(name);
     } else {
-      slow_[name] = finding.kind == DelayKind::occupancy ? Slow{{}, size} : Slow{size, {}};
+      const bool holds = finding.kind == DelayKind::occupancy;
+      slow_[name] = {holds ? Duration{} : size, holds ? size : Duration{}};
     }
   }
+}
+
+void StragglerWatch::well(std::uint32_t boundary, Direction direction) {
+  for (std::uint32_t r = 0; r < replicas_; ++r) slow_.erase({r * boundaries_ + boundary, direction});
 }
 
 std::vector<SlowLink> StragglerWatch::slow_links() const {

@@ -27,6 +27,8 @@ class StragglerWatch {
   Found opened(const IterationOpened& x);
   /// All links that are slow at present.
   std::vector<SlowLink> slow_links() const;
+  /// That link is well again, whatever was found of it: its route has changed back.
+  void well(std::uint32_t boundary, Direction direction);
 
  private:
   struct Gathered {

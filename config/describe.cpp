@@ -103,17 +103,23 @@ std::string nodes(const std::vector<NodeSpec>& specs) {
   return out;
 }
 
+std::string text_of(const RouteSpec& route) {
+  if (route == RouteSpec{}) return {};
+  return fmt::format(", route: {}, admission: {}, delegates: {}, staging: {}", name_of(route.policy), route.admission,
+                     route.delegates, exact(route.staging));
+}
+
 std::string links(const LinksSpec& spec) {
   std::string out = fmt::format("links:\n  defaults:\n    credits: {}\n  overrides:\n",
                                 spec.credits ? std::to_string(*spec.credits) : "auto");
   bool any = false;
   for (const LinkSpec& link : spec.links) {
-    if (link.cost.free()) continue;
+    if (link.cost.free() && link.route == RouteSpec{}) continue;
     const std::string direction = !link.direction                         ? ""
                                   : *link.direction == Direction::forward ? "direction: forward, "
                                                                           : "direction: backward, ";
-    out += fmt::format("    - {{ between: [{}, {}], {}{} }}\n", link.from.value, link.to.value, direction,
-                       text_of(link.cost));
+    out += fmt::format("    - {{ between: [{}, {}], {}{}{} }}\n", link.from.value, link.to.value, direction,
+                       text_of(link.cost), text_of(link.route));
     any = true;
   }
   if (!any) out.replace(out.rfind("overrides:\n"), std::string_view("overrides:\n").size(), "overrides: []\n");

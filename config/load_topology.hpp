@@ -27,6 +27,8 @@ std::string describe(const Topology& topology);
 
 /// What the link between two stages that share a chunk boundary costs in one direction. Free when the topology has no
 /// such link. The order of the stages does not matter.
+/// By the route that a run begins with.
 LinkCost link_cost(const Topology& topology, StageId one, StageId other, Direction direction);
+RouteSpec route_spec(const Topology& topology, StageId one, StageId other, Direction direction);
 
 }  // namespace stagecraft

@@ -10,6 +10,7 @@
 #include "planning/cost.hpp"
 #include "planning/ids.hpp"
 #include "planning/plan.hpp"
+#include "planning/route.hpp"
 #include "planning/schedule.hpp"
 #include "planning/units.hpp"
 
@@ -106,7 +107,8 @@ struct NodeSpec {
 struct LinkSpec {
   StageId from, to;                    ///< neighbouring stages (or last and first, when there are chunks)
   std::optional<Direction> direction;  ///< none: both
-  LinkCost cost;
+  LinkCost cost;                       ///< of the link itself, whatever the route
+  RouteSpec route;
 };
 
 struct LinksSpec {

@@ -13,10 +13,20 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The parts of a link's cost that one map states; the others stay as they are.
+// The parts of a link that one map states; the others stay as they are.
 struct PartialCost {
   Field<Duration> latency, occupancy;
   Field<Bandwidth> bandwidth;
+  Field<RoutePolicy> route;
+  Field<std::uint32_t> admission, delegates;
+  Field<Duration> staging;
+};
+
+// One direction of a link.
+struct Way {
+  LinkCost cost;
+  RouteSpec route;
+  bool operator==(const Way&) const = default;
 };
 
 PartialCost read_cost(Section& section, Report& report) {
@@ -24,6 +34,15 @@ PartialCost read_cost(Section& section, Report& report) {
   PartialCost cost;
   cost.latency = section.duration("latency", time, 0ns);
   cost.occupancy = section.duration("occupancy", time, 0ns);
+  const RouteSpec usual;
+  cost.route = section.choice<RoutePolicy>("route",
+                                           {{name_of(RoutePolicy::delegated), RoutePolicy::delegated},
+                                            {name_of(RoutePolicy::direct), RoutePolicy::direct},
+                                            {name_of(RoutePolicy::automatic), RoutePolicy::automatic}},
+                                           usual.policy);
+  cost.admission = section.integer<std::uint32_t>("admission", 1, 64, usual.admission);
+  cost.delegates = section.integer<std::uint32_t>("delegates", 1, 64, usual.delegates);
+  cost.staging = section.duration("staging", time, usual.staging);
   cost.bandwidth.path = section.path_of("bandwidth");
   if (const auto value = section.value("bandwidth")) {
     cost.bandwidth.given = true;
@@ -38,7 +57,7 @@ PartialCost read_cost(Section& section, Report& report) {
 // Both directions of the link between two neighbouring stages.
 struct Pair {
   std::uint32_t from = 0, to = 0;
-  std::array<LinkCost, 2> costs;  // by Direction
+  std::array<Way, 2> ways;  // by Direction
 };
 
 // The model goes from the last stage to the first again, not back in a V.
@@ -47,11 +66,11 @@ bool wraps_around(const TopologyDraft& draft) {
 }
 
 // Pipeline order: each stage and the next, then the last and the first where chunks wrap around.
-std::vector<Pair> pairs_of(const TopologyDraft& draft, const LinkCost& cost) {
+std::vector<Pair> pairs_of(const TopologyDraft& draft, const Way& way) {
   const std::uint32_t stages = draft.stages.value;
   std::vector<Pair> pairs;
-  for (std::uint32_t s = 0; s + 1 < stages; ++s) pairs.push_back({s, s + 1, {cost, cost}});
-  if (wraps_around(draft) && stages > 2) pairs.push_back({stages - 1, 0, {cost, cost}});
+  for (std::uint32_t s = 0; s + 1 < stages; ++s) pairs.push_back({s, s + 1, {way, way}});
+  if (wraps_around(draft) && stages > 2) pairs.push_back({stages - 1, 0, {way, way}});
   return pairs;
 }
 
@@ -79,13 +98,13 @@ Pair* find_pair(Section& entry, std::vector<Pair>& pairs, const TopologyDraft& d
 using Stated = std::set<std::tuple<std::uint32_t, std::uint32_t, Direction, std::string>>;
 
 // Puts one stated value into the directions it is for.
-template <class T>
-void put(const Field<T>& field, const std::string& key, T LinkCost::*member, Pair& pair,
+template <class T, class Part, class Member>
+void put(const Field<T>& field, const std::string& key, Part Way::*part, Member Part::*member, Pair& pair,
          const std::vector<Direction>& directions, Stated& stated, Report& report) {
   if (!field.given) return;
   bool again = false;
   for (Direction direction : directions) {
-    pair.costs[static_cast<std::size_t>(direction)].*member = field.value;
+    pair.ways[static_cast<std::size_t>(direction)].*part.*member = static_cast<Member>(field.value);
     again |= !stated.emplace(pair.from, pair.to, direction, key).second;
   }
   if (!again) return;
@@ -102,14 +121,20 @@ void read_override(const Value& value, std::vector<Pair>& pairs, const TopologyD
   const auto direction = entry.choice<Direction>(
       "direction", {{"forward", Direction::forward}, {"backward", Direction::backward}}, Direction::forward);
   const PartialCost cost = read_cost(entry, report);
-  entry.not_available("ordered", "a link that does not hold up its device");
   entry.finish();
   if (!pair) return;
   std::vector<Direction> directions{Direction::forward, Direction::backward};
   if (direction.given) directions = {direction.value};
-  put(cost.latency, "latency", &LinkCost::latency, *pair, directions, stated, report);
-  put(cost.occupancy, "occupancy", &LinkCost::occupancy, *pair, directions, stated, report);
-  put(cost.bandwidth, "bandwidth", &LinkCost::bandwidth, *pair, directions, stated, report);
+  const auto put_all = [&](const auto& field, const char* key, auto part, auto member) {
+    put(field, key, part, member, *pair, directions, stated, report);
+  };
+  put_all(cost.latency, "latency", &Way::cost, &LinkCost::latency);
+  put_all(cost.occupancy, "occupancy", &Way::cost, &LinkCost::occupancy);
+  put_all(cost.bandwidth, "bandwidth", &Way::cost, &LinkCost::bandwidth);
+  put_all(cost.route, "route", &Way::route, &RouteSpec::policy);
+  put_all(cost.admission, "admission", &Way::route, &RouteSpec::admission);
+  put_all(cost.delegates, "delegates", &Way::route, &RouteSpec::delegates);
+  put_all(cost.staging, "staging", &Way::route, &RouteSpec::staging);
 }
 
 void read_credits(Section& defaults, TopologyDraft& draft, Report& report) {
@@ -125,21 +150,17 @@ void read_credits(Section& defaults, TopologyDraft& draft, Report& report) {
                          few, *credits));
 }
 
-bool same(const LinkCost& a, const LinkCost& b) {
-  return a.latency == b.latency && a.occupancy == b.occupancy && a.bandwidth == b.bandwidth;
-}
-
 // One entry for both directions where they cost the same, else one for each.
 std::vector<LinkSpec> to_specs(const std::vector<Pair>& pairs) {
   std::vector<LinkSpec> specs;
   for (const Pair& pair : pairs) {
-    const auto& [forward, backward] = pair.costs;
+    const auto& [forward, backward] = pair.ways;
     const StageId from{pair.from}, to{pair.to};
-    if (same(forward, backward)) {
-      specs.push_back({from, to, std::nullopt, forward});
+    if (forward == backward) {
+      specs.push_back({from, to, std::nullopt, forward.cost, forward.route});
     } else {
-      specs.push_back({from, to, Direction::forward, forward});
-      specs.push_back({from, to, Direction::backward, backward});
+      specs.push_back({from, to, Direction::forward, forward.cost, forward.route});
+      specs.push_back({from, to, Direction::backward, backward.cost, backward.route});
     }
   }
   return specs;
@@ -152,11 +173,11 @@ void read_links(Section& root, TopologyDraft& draft, Report& report) {
   Section defaults = links.section("defaults", false);
   read_credits(defaults, draft, report);
   const PartialCost cost = read_cost(defaults, report);
-  defaults.not_available("ordered", "links that do not hold up their devices");
   defaults.finish();
 
   const bool known = draft.stages && draft.chunks;
-  const LinkCost base{cost.latency.value, cost.occupancy.value, cost.bandwidth.value};
+  const Way base{{cost.latency.value, cost.occupancy.value, cost.bandwidth.value},
+                 {cost.route.value, cost.admission.value, cost.delegates.value, cost.staging.value}};
   auto pairs = known ? pairs_of(draft, base) : std::vector<Pair>{};
   if (const auto overrides = links.value("overrides")) {
     Stated stated;
@@ -168,12 +189,26 @@ void read_links(Section& root, TopologyDraft& draft, Report& report) {
   draft.topology.links.links = to_specs(pairs);
 }
 
-LinkCost link_cost(const Topology& topology, StageId one, StageId other, Direction direction) {
+namespace {
+
+const LinkSpec* find_link(const Topology& topology, StageId one, StageId other, Direction direction) {
   for (const LinkSpec& link : topology.links.links) {
     const bool joined = (link.from == one && link.to == other) || (link.from == other && link.to == one);
-    if (joined && (!link.direction || *link.direction == direction)) return link.cost;
+    if (joined && (!link.direction || *link.direction == direction)) return &link;
   }
-  return {};
+  return nullptr;
+}
+
+}  // namespace
+
+LinkCost link_cost(const Topology& topology, StageId one, StageId other, Direction direction) {
+  const LinkSpec* link = find_link(topology, one, other, direction);
+  return link ? over(link->route.first(), link->route, link->cost) : LinkCost{};
+}
+
+RouteSpec route_spec(const Topology& topology, StageId one, StageId other, Direction direction) {
+  const LinkSpec* link = find_link(topology, one, other, direction);
+  return link ? link->route : RouteSpec{};
 }
 
 }  // namespace stagecraft

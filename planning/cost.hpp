@@ -40,6 +40,7 @@ struct LinkCost {
   std::optional<std::uint32_t> queue = {};
   std::uint32_t lanes = 1;  ///< servers that share the messages
   bool shared = false;      ///< both directions take turns on the same servers
+  Duration staging{};       ///< how much of `latency` is the way through host memory, whatever the link is like
   bool operator==(const LinkCost&) const = default;
   bool free() const { return latency == Duration{} && occupancy == Duration{} && bandwidth.bytes_per_second == 0; }
 };

@@ -133,7 +133,7 @@ int node_command(const NodeOptions& options) {
     const BeginJob begin = cluster.join(*leader, start_up_of(nullptr));
     std::optional<Progress> progress;
     MemberOptions member{
-        stop_is_asked, [](const std::string& text) { complain("{}\n", text); }, {}, checkpoint_folder(*topology)};
+        stop_is_asked, [](const std::string& text) { complain("{}\n", text); }, {}, checkpoint_folder(*topology), {}};
     member.on_iteration = [&](const IterationReport& report) {
       if (!progress) progress.emplace(topology->job.iterations, report.iteration.value - 1, topology->emulated());
       progress->show(report);

@@ -42,14 +42,14 @@ std::string table_text(const Json& rows) {
     std::replace(title.begin(), title.end(), '_', ' ');
     head.push_back(title);
   }
-  Table table(head);
+  Table out(head);
   for (const Json& row : rows) {
     std::vector<std::string> cells;
     for (const auto& [key, value] : row.items()) cells.push_back(cell(value));
     cells.resize(head.size());
-    table.add(std::move(cells));
+    out.add(std::move(cells));
   }
-  return table.text();
+  return out.text();
 }
 
 std::string first_line(const Json& j) {

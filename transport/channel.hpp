@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "gpu/arena.hpp"
@@ -23,6 +24,8 @@ class Arrivals {
   virtual ~Arrivals() = default;
   /// Deliver after `delay` (zero: now).
   virtual void arrived(Parcel parcel, Duration delay) = 0;
+  /// For the sender: something that the channel had to hold has gone on, so that admits() may know more.
+  virtual void let_go() {}
 };
 
 /// send() and tell() never block. One owner.
@@ -33,6 +36,11 @@ class Channel {
   /// A few bytes without a payload that go beside what is sent: they take the link's latency alone, hold up nobody and
   /// wait for nobody.
   virtual void tell(Parcel parcel) = 0;
+  /// The first moment, `now` or later, at which one more parcel finds a place in the device's queue, as far as is
+  /// known; none: not before let_go(). Only a cost with a queue knows any other moment than `now`.
+  virtual std::optional<Instant> admits(Instant now) = 0;
+  /// From now on the link costs this, and has servers anew. Only while nothing is under way.
+  virtual void change(const LinkCost& cost) = 0;
 };
 
 /// What a link is like at the moment, where faults are injected. Thread promise: any thread.

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "planning/bug.hpp"
+#include "planning/link_server.hpp"
 #include "transport/channel.hpp"
 
 namespace stagecraft {
@@ -12,11 +13,16 @@ namespace {
 class InprocChannel final : public Channel {
  public:
   InprocChannel(const LinkCost& cost, bool copies, const Clock& clock, Arrivals& arrivals, LinkWeather* weather)
-      : cost_(cost), copies_(copies), clock_(clock), arrivals_(arrivals), weather_(weather) {}
+      : cost_(cost),
+        copies_(copies),
+        clock_(clock),
+        arrivals_(arrivals),
+        weather_(weather),
+        servers_(cost.lanes, cost.queue) {}
 
   // With weather, what was held goes on from another thread.
   void send(Parcel parcel) override {
-    const auto lock = weather_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
+    const auto lock = guard();
     if (copies_ && !parcel.payload.empty()) parcel.payload = copy(parcel.payload);
     pass(std::move(parcel));
   }
@@ -26,24 +32,42 @@ class InprocChannel final : public Channel {
     parcel.due += weather_ ? weather_->cost(cost_, {}).latency : cost_.latency;
     deliver(std::move(parcel));
   }
+  std::optional<Instant> admits(Instant now) override {
+    const auto lock = guard();
+    if (!cost_.queue) return now;
+    return held_ > 0 ? std::nullopt : std::optional(servers_.admits(now));
+  }
+  void change(const LinkCost& cost) override {
+    const auto lock = guard();
+    cost_ = cost;
+    servers_ = LinkServer(cost.lanes, cost.queue);
+  }
 
  private:
+  std::unique_lock<std::mutex> guard() { return weather_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>(); }
   void pass(Parcel parcel) {
     const Bytes size = parcel.payload.empty() ? Bytes{} : parcel.payload.buffer()->charged();
     if (weather_) {
-      if (weather_->holds([this, parcel] { go_on(late(parcel)); })) return;
+      if (weather_->holds([this, parcel] { go_on(late(parcel)); })) {
+        ++held_;
+        return;
+      }
     } else if (cost_.free()) {
       return arrivals_.arrived(std::move(parcel), Duration{});
     }
     const LinkCost cost = weather_ ? weather_->cost(cost_, size) : cost_;
-    server_free_ = std::max(server_free_, parcel.due) + service_time(cost, size);
-    last_ = std::max(last_, server_free_ + cost.latency);  // in order, whatever the weather
-    parcel.due = last_;
+    const Instant left = servers_.serve(parcel.due, service_time(cost, size));
+    parcel.due = left + cost.latency;
+    if (cost_.lanes == 1) parcel.due = last_ = std::max(last_, parcel.due);  // in order, whatever the weather
     deliver(std::move(parcel));
   }
   void go_on(Parcel parcel) {
-    const std::lock_guard lock(mutex_);
-    pass(std::move(parcel));
+    {
+      const std::lock_guard lock(mutex_);
+      --held_;
+      pass(std::move(parcel));
+    }
+    arrivals_.let_go();
   }
   // What was held leaves when it is let go.
   Parcel late(Parcel parcel) const {
@@ -66,7 +90,9 @@ class InprocChannel final : public Channel {
   Arrivals& arrivals_;
   LinkWeather* weather_;
   std::mutex mutex_;
-  Instant server_free_{}, last_{};
+  LinkServer servers_;
+  std::uint32_t held_ = 0;  // by the weather
+  Instant last_{};
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ class FaultBoard::Weather final : public LinkWeather {
       if (fault.kind == FaultKind::delay)
         cost.latency += fault.mean.count() > 0 ? exponential(board_.draws_[i], fault.mean) : fault.constant;
       if (fault.kind == FaultKind::throttle) {
-        const Duration extra = service_time(healthy, size) + healthy.latency;
+        const Duration extra = service_time(healthy, size) + healthy.latency - healthy.staging;
         cost.occupancy += Duration{static_cast<std::int64_t>(static_cast<double>(extra.count()) * (fault.factor - 1))};
       }
     }

@@ -53,7 +53,7 @@ ScenarioRecord run_scenario(const Scenario& scenario, const Topology& topology, 
   std::shared_ptr<FaultBoard> board;
   if (faults == FaultsOf::scenario) {
     for (const MoveSpec& m : scenario.moves)
-      run.moves.push_back({m.iteration, m.layers, m.to, m.layout, "the scenario"});
+      run.moves.push_back({m.iteration, m.layers, m.to, m.layout, "the scenario", {}});
     board = std::make_shared<FaultBoard>(scenario, topology, seed);
     if (is_virtual && has_disk_faults(scenario)) board->use(*faulty);
     world->inject(board);

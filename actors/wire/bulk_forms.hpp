@@ -38,7 +38,8 @@ STAGECRAFT_BULK(Events, x.events)
 STAGECRAFT_BULK(Timing, x.place, x.key, x.kind, x.time)
 STAGECRAFT_BULK(MessageStamps::Announcement, x.sent, x.arrived)
 STAGECRAFT_BULK(MessageStamps, x.handed_over, x.arrived, x.round_trip, x.bytes, x.announcement)
-STAGECRAFT_BULK(LinkTimings, x.key, x.replica, x.boundary, x.direction, x.messages)
+STAGECRAFT_BULK(RouteReading, x.held_up, x.round_trip)
+STAGECRAFT_BULK(LinkTimings, x.key, x.replica, x.boundary, x.direction, x.route, x.messages)
 STAGECRAFT_BULK(Timings, x.timings)
 
 /// Floats of the host go as payloads too.

@@ -2,6 +2,7 @@
 // plans at the same nanosecond.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "fixture.hpp"
@@ -45,6 +46,11 @@ std::vector<std::string> random_costs(Draw& draw, std::uint64_t stages) {
       "nodes=[{name: n0, devices: [" + devices + "]}]",
       fmt::format("links.defaults.latency={}", draw.between(0, 1) == 0 ? "0ns" : draw.time(15)),
       fmt::format("links.defaults.occupancy={}", draw.between(0, 1) == 0 ? "0ns" : draw.time(8))};
+  constexpr std::array routes{"delegated", "direct", "auto"};  // without faults an automatic one stays direct
+  overrides.push_back(fmt::format("links.defaults.route={}", routes.at(draw.between(0, 2))));
+  overrides.push_back(fmt::format("links.defaults.admission={}", draw.between(1, 3)));
+  overrides.push_back(fmt::format("links.defaults.delegates={}", draw.between(1, 3)));
+  overrides.push_back(fmt::format("links.defaults.staging={}", draw.between(0, 1) == 0 ? "0ns" : draw.time(3)));
   if (stages > 1 && draw.between(0, 1) == 0)
     overrides.push_back(fmt::format("links.overrides=[{{between: [0, 1], direction: {}, latency: {}, occupancy: {}}}]",
                                     draw.between(0, 1) == 0 ? "forward" : "backward", draw.time(40), draw.time(10)));

@@ -93,7 +93,9 @@ TEST(StartUp, every_node_reaches_every_other_one_in_whatever_order_messages_come
 std::string why_not(const Hello& hello, bool twice = false) {
   const Topology topology = of_nodes(3);
   Roster roster(topology, hello_of(0));
-  if (twice) EXPECT_TRUE(std::holds_alternative<std::uint32_t>(roster.admit(hello)));
+  if (twice) {
+    EXPECT_TRUE(std::holds_alternative<std::uint32_t>(roster.admit(hello)));
+  }
   const auto admitted = roster.admit(hello);
   return std::holds_alternative<std::string>(admitted) ? std::get<std::string>(admitted) : "";
 }

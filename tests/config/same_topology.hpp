@@ -94,6 +94,7 @@ inline void expect_same(const LinksSpec& a, const LinksSpec& b) {
     EXPECT_EQ(a.links[i].to, b.links[i].to);
     EXPECT_EQ(a.links[i].direction, b.links[i].direction);
     expect_same(a.links[i].cost, b.links[i].cost);
+    EXPECT_TRUE(a.links[i].route == b.links[i].route) << i;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "planning/bug.hpp"
 #include "tests/config/examples.hpp"
+#include "tests/config/same_topology.hpp"
 
 namespace stagecraft {
 namespace {
@@ -224,7 +225,6 @@ TEST(Topology, addresses_that_are_not_host_and_port_are_refused) {
 TEST(Topology, what_will_come_later_is_refused_with_what_there_is_now) {
   expect_refused(pipeline("stages: 4\n  schedule: file"), "t.yaml:16:13: SC0221",
                  {"gpipe, 1f1b, interleaved, bfs, zb-h1", "planned", "file"});
-  expect_refused(links("{ between: [0, 1], ordered: true }"), "t.yaml:19:41: SC0221", {"ordered"});
   expect_refused(with(cpu_file, "kind: cpu", "kind: cuda"), "t.yaml:18:23: SC0221", {"cpu, emulated"});
 }
 TEST(Topology, a_section_checkpoint_says_where_and_how_often) {
@@ -381,6 +381,25 @@ TEST(Topology, every_neighbouring_pair_gets_the_default_cost_and_overrides_chang
   EXPECT_EQ(link_cost(t, {2}, {3}, Direction::forward).bandwidth, Bandwidth{});
   EXPECT_EQ(link_cost(t, {0}, {1}, Direction::forward).bandwidth, Bandwidth{1e9});
   EXPECT_TRUE(link_cost(t, {0}, {2}, Direction::forward).free());
+}
+TEST(Topology, a_link_has_a_route_which_its_cost_shows) {
+  const Topology t =
+      load(plus("links:\n  defaults: { route: direct, latency: 5ms }\n  overrides:\n"
+                "    - { between: [1, 2], route: auto, admission: 3, staging: 2ms }\n"
+                "    - { between: [2, 3], route: delegated, delegates: 4, staging: 1ms, direction: forward }"));
+  EXPECT_EQ(link_cost(t, {0}, {1}, Direction::forward).queue, 1U);
+  EXPECT_EQ(link_cost(t, {1}, {2}, Direction::backward).queue, 3U) << "auto begins direct";
+  EXPECT_EQ(link_cost(t, {1}, {2}, Direction::backward).latency, 5ms);
+  EXPECT_EQ(route_spec(t, {2}, {1}, Direction::forward), (RouteSpec{RoutePolicy::automatic, 3, 1, 2ms}));
+  const LinkCost delegated = link_cost(t, {2}, {3}, Direction::forward);
+  EXPECT_FALSE(delegated.queue);
+  EXPECT_EQ(delegated.lanes, 4U);
+  EXPECT_EQ(delegated.latency, 6ms);
+  EXPECT_EQ(link_cost(t, {2}, {3}, Direction::backward).queue, 1U);
+  expect_same(load(describe(t)), t);
+  EXPECT_FALSE(link_cost(load(cpu_file), {0}, {1}, Direction::forward).queue) << "the usual route holds up nobody";
+  expect_refused(links("{ between: [0, 1], route: nccl }"), "t.yaml:19:48: SC0121", {"delegated, direct, auto"});
+  expect_refused(links("{ between: [0, 1], delegates: 65 }"), "t.yaml:19:52: SC0118", {"from 1 to 64"});
 }
 TEST(Topology, seats_go_through_the_devices_in_file_order_replica_by_replica) {
   const Topology t = load(

@@ -1,0 +1,81 @@
+// Routes in a run: what a direct one costs when its link is slow, and what changes when tensors go over delegates.
+#include <gtest/gtest.h>
+
+#include "tests/actors/under_a_fault.hpp"
+
+namespace stagecraft::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Of the healthy link 1 ms, in iterations 25 to 44 sixty.
+const std::string throttled =
+    "{ id: slow, at: { iteration: 25 }, do: throttle, on: { link: [1, 2] }, with: { factor: 60 }, "
+    "for: { iterations: 20 } }";
+
+// With warm-ups that leave slack for a round trip of sixty, and memory for them.
+std::vector<std::string> by(const std::string& route) {
+  return {"pipeline.schedule=1f1b",        "pipeline.warmup=[11,9,2,1]",
+          "pipeline.caps.activations=off", "pipeline.caps.pending_weights=off",
+          "links.defaults.credits=12",     "links.defaults.occupancy=1ms",
+          "links.defaults.staging=2ms",    "links.defaults.delegates=8",
+          "links.defaults.route=" + route};
+}
+// A plan of the planner's own, that is made anew when it hears of slow links.
+std::vector<std::string> planned_by(const std::string& route) {
+  return {"pipeline.schedule=planned",  "pipeline.dispatch=follow",   "links.defaults.occupancy=1ms",
+          "links.defaults.staging=2ms", "links.defaults.delegates=8", "links.defaults.route=" + route};
+}
+Duration time_of(const Told& told, std::uint32_t iteration) { return told.result.iterations.at(iteration - 1).time; }
+
+TEST(Routes, a_slow_direct_link_holds_up_its_devices_and_a_delegated_one_does_not) {
+  const Told direct = run_under(throttled, by("direct")), delegated = run_under(throttled, by("delegated"));
+  EXPECT_EQ(time_of(direct, 10), time_of(direct, 60)) << "healthy again";
+  // Twelve micro-batches each way, one at a time.
+  EXPECT_GE(time_of(direct, 40), 12 * 60ms);
+  EXPECT_GE(time_of(direct, 40).count() * 10, time_of(delegated, 40).count() * 17)
+      << format(time_of(direct, 40)) << " and " << format(time_of(delegated, 40));
+  EXPECT_TRUE(direct.routes.empty() && delegated.routes.empty());
+  EXPECT_EQ(direct.result.weights_sha256, delegated.result.weights_sha256);
+}
+
+TEST(Routes, delegates_take_over_while_a_link_holds_up_its_devices) {
+  const Told healthy = run_under("", by("auto")), slow = run_under(throttled, by("auto"));
+  const Told direct = run_under(throttled, by("direct")), delegated = run_under(throttled, by("delegated"));
+  EXPECT_TRUE(healthy.routes.empty()) << all(healthy.routes);
+  EXPECT_EQ(slow.result.weights_sha256, healthy.result.weights_sha256);
+  ASSERT_EQ(slow.routes.size(), 4U) << all(slow.routes);  // both directions, there and back
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(has(slow.routes[i], i < 2 ? ": delegated from" : ": direct from")) << text(slow.routes[i]);
+    EXPECT_TRUE(has(slow.routes[i], "boundary 1")) << text(slow.routes[i]);
+  }
+  EXPECT_LE(slow.routes[0].at("iteration"), 28) << "two iterations are measured, and a third has opened";
+  EXPECT_LE(slow.routes[3].at("iteration"), 55);
+  EXPECT_EQ(time_of(slow, 26), time_of(direct, 26)) << "before it is known";
+  EXPECT_LE(time_of(slow, 44), time_of(delegated, 44)) << "the other links need no staging";
+  EXPECT_EQ(time_of(slow, 60), time_of(direct, 60)) << "as if nothing had been";
+}
+
+TEST(Routes, a_planner_prices_the_route_that_is_taken) {
+  const Told told = run_under(throttled, planned_by("auto")), direct = run_under(throttled, planned_by("direct"));
+  ASSERT_EQ(told.routes.size(), 4U) << all(told.routes) << all(told.stragglers);
+  EXPECT_TRUE(std::any_of(told.plans.begin(), told.plans.end(), [](const Json& e) {
+    return has(e, "delegated from the next iteration on");
+  })) << all(told.plans);
+  EXPECT_GE(time_of(direct, 44).count() * 10, time_of(told, 44).count() * 15)
+      << format(time_of(direct, 44)) << " and " << format(time_of(told, 44));
+  EXPECT_EQ(told.result.weights_sha256, direct.result.weights_sha256);
+}
+
+TEST(Routes, a_direct_link_that_is_down_stops_its_devices_until_it_is_up_again) {
+  const std::string down =
+      "{ id: down, when: { event: forward_started, iteration: 10, stage: 1 }, do: link_down, on: { link: [1, 2] }, "
+      "for: { time: 3s } }";
+  const Told told = run_under(down, by("direct"));
+  EXPECT_GE(time_of(told, 10), 3s);
+  EXPECT_EQ(time_of(told, 11), time_of(told, 9));
+  EXPECT_EQ(told.result.weights_sha256, run_under("", by("direct")).result.weights_sha256);
+}
+
+}  // namespace
+}  // namespace stagecraft::test
