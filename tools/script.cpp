@@ -8,6 +8,7 @@
 
 #include "tools/commands.hpp"
 #include "tools/output.hpp"
+#include "tools/script_job.hpp"
 #include "tools/script_library.hpp"
 #include "tools/script_runs.hpp"
 #include "tools/script_state.hpp"
@@ -47,7 +48,7 @@ int end_script(const ScriptState::Turn& turn) {
       return left_at_once;
     case Kind::failed:
       complain("{}", turn.text);
-      return bad_input;
+      return stop_is_asked() ? left_at_once : bad_input;
   }
   return bug;
 }
@@ -66,7 +67,7 @@ int script_command(const ScriptOptions& options) {
   try {
     ScriptState state({.seed = options.seed, .trusted = options.trusted});
     prepare_script(state, session, text.value());
-    return end_script(state.resume(nullptr));
+    return end_script(drive_script(session, state));
   } catch (const ScriptError& problem) {
     complain("{}\n", problem.what());
     return bad_input;

@@ -4,7 +4,7 @@ namespace stagecraft::tools {
 
 // Errors are raised with a level, so that they name a line of the script.
 const char* const script_library = R"lua(
-local fail, ask, host_show, host_write, host_start = fail, ask, host_show, host_write, host_start
+local fail, ask, host_show, host_write = fail, ask, host_show, host_write
 local plain_load, plain_seed = load, math.randomseed
 
 -- Texts only: Lua does not check binary chunks.
@@ -160,6 +160,31 @@ function stagecraft.sweep(lists)
     end
     done = done + 1
     return point
+  end
+end
+
+-- A job that runs while the script goes on. Each request is answered by whoever drives both (script_job.hpp).
+
+local Job = {}
+Job.__index = Job
+
+local function request(...)
+  local answer = ask(...)
+  if answer.error then error(answer.error, 3) end
+  return answer.value
+end
+
+function stagecraft.start(options)
+  local id = request("start", 0, options)
+  return setmetatable({id = id}, Job)
+end
+
+-- No tail calls: errors name the line two levels up.
+for _, verb in ipairs{"wait", "status", "inject", "heal", "migrate", "checkpoint", "stop", "finish"} do
+  Job[verb] = function(self, what)
+    if getmetatable(self) ~= Job then error(("%s: call it as job:%s(...)"):format(verb, verb), 2) end
+    local value = request(verb, self.id, what)
+    return value
   end
 end
 )lua";

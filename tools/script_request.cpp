@@ -50,10 +50,17 @@ std::string flow_yaml(const ScriptValue& value) {
   return is_word && std::isalnum(static_cast<unsigned char>(text.front())) != 0 ? text : value.dump();
 }
 
+// The text, two blanks in, whatever it was in before.
 std::string indented(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t margin = std::string::npos;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    margin = std::min(margin, line.find_first_not_of(' '));
+    lines.push_back(std::move(line));
+  }
   std::string out;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) out += "  " + line + "\n";
+  for (const std::string& line : lines) out += "  " + line.substr(std::min(margin, line.size())) + "\n";
   return out;
 }
 
@@ -148,7 +155,9 @@ Topology script_topology(ScriptSession& session, const ScriptRequest& request) {
 }
 
 std::string script_scenario_text(const ScriptRequest& request, std::string_view world) {
-  std::string entries;
+  std::string entries, by_hand;
+  for (const ScriptValue& item : request.value(script_by_hand)) by_hand += fmt::format("  - {}\n", flow_yaml(item));
+  if (!by_hand.empty() && !request.has("faults")) entries = "faults:\n" + by_hand;
   for (const std::string& key : script_scenario_keys) {
     if (!request.has(key)) continue;
     const ScriptValue value = request.value(key);
@@ -160,6 +169,7 @@ std::string script_scenario_text(const ScriptRequest& request, std::string_view 
     } else {
       entries += fmt::format("{}: {}\n", key, flow_yaml(value));
     }
+    if (key == "faults") entries += by_hand;
   }
   return entries.empty()
              ? entries

@@ -34,6 +34,8 @@ class ScriptRequest {
 
 /// The entries that make a job a scenario.
 extern const std::vector<std::string> script_scenario_keys;
+/// The entry with a list of faults that the script makes strike itself: they come behind the others.
+inline constexpr const char* script_by_hand = "by_hand";
 
 /// `file` with `set` and `iterations`, and the --set of the command line after those.
 Topology script_topology(ScriptSession& session, const ScriptRequest& request);

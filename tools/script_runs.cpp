@@ -21,25 +21,18 @@ namespace stagecraft::tools {
 
 namespace {
 
-double in_ms(Duration d) { return static_cast<double>(d.count()) / 1e6; }
-
-// The entries of `run --json`, and what that leaves to its exit code.
-ScriptValue result_of(const Topology& topology, const RunResult& result, std::uint64_t seed) {
-  ScriptValue out = ScriptValue::parse(to_json(topology, result, seed));
-  out["median_ms"] = in_ms(median_time(result, &IterationReport::time));
-  out["elapsed_ms"] = in_ms(result.elapsed);
-  out["shutdown_ms"] = in_ms(result.shutdown);
-  out["layout"] = result.layout;
-  out["moves"] = result.moves;
-  out["exit_code"] = exit_code(result);
-  out["ok"] = exit_code(result) == done;
-  return out;
+// One world at a time drives this thread.
+void refuse_beside_job(const ScriptSession& session, const char* call) {
+  if (session.job_runs)
+    throw ScriptError(fmt::format("{}: the job that stagecraft.start has started still runs: finish it first", call));
 }
+
+double in_ms(Duration d) { return static_cast<double>(d.count()) / 1e6; }
 
 ScriptValue run_plain(World& world, const Topology& topology, std::uint64_t seed) {
   RunOptions run;
   run.stop_asked = stop_is_asked;
-  return result_of(topology, run_job(world, topology, run), seed);
+  return script_result(topology, run_job(world, topology, run), seed);
 }
 
 // One seed of a scenario, judged as `scenario run` does it, with the same bits and events.
@@ -53,7 +46,7 @@ ScriptValue run_judged(const Scenario& scenario, const Topology& topology, std::
   if (compares) reference = run_scenario(scenario, topology, seed, disk, FaultsOf::nobody).result;
   const ScenarioRecord record = run_scenario(scenario, topology, seed, disk);
   const std::vector<Broken> broken = judge(scenario, record, compares ? reference : record.result);
-  ScriptValue out = result_of(topology, record.result, seed);
+  ScriptValue out = script_result(topology, record.result, seed);
   const ScriptValue verdict = ScriptValue::parse(verdict_json("", scenario, record, broken, ""));
   for (const char* key : {"ok", "broken", "faults", "never_struck"}) out[key] = verdict.at(key);
   out["exit_code"] = code_of(record, broken);
@@ -68,7 +61,20 @@ std::vector<std::string> with_scenario_keys(std::vector<std::string> keys) {
 
 }  // namespace
 
+ScriptValue script_result(const Topology& topology, const RunResult& result, std::uint64_t seed) {
+  ScriptValue out = ScriptValue::parse(to_json(topology, result, seed));
+  out["median_ms"] = in_ms(median_time(result, &IterationReport::time));
+  out["elapsed_ms"] = in_ms(result.elapsed);
+  out["shutdown_ms"] = in_ms(result.shutdown);
+  out["layout"] = result.layout;
+  out["moves"] = result.moves;
+  out["exit_code"] = exit_code(result);
+  out["ok"] = exit_code(result) == done;
+  return out;
+}
+
 ScriptValue script_sim(ScriptSession& session, const std::vector<ScriptValue>& arguments) {
+  refuse_beside_job(session, "stagecraft.sim");
   const ScriptRequest request("stagecraft.sim", arguments,
                               with_scenario_keys({"file", "seed", "set", "iterations", "lateness"}));
   const Topology topology = script_topology(session, request);
@@ -94,6 +100,7 @@ ScriptValue script_sim(ScriptSession& session, const std::vector<ScriptValue>& a
 }
 
 ScriptValue script_run(ScriptSession& session, const std::vector<ScriptValue>& arguments) {
+  refuse_beside_job(session, "stagecraft.run");
   const ScriptRequest request("stagecraft.run", arguments, with_scenario_keys({"file", "set", "iterations"}));
   const Topology topology = script_topology(session, request);
   const std::string text = script_scenario_text(request, "real");

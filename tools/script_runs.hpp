@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "config/topology.hpp"
+#include "actors/runtime.hpp"
 #include "tools/commands.hpp"
 #include "tools/script_value.hpp"
 
@@ -16,7 +16,11 @@ namespace stagecraft::tools {
 struct ScriptSession {
   const ScriptOptions& options;
   std::set<std::string> said{};  ///< warnings and notes on topologies, each of which is said once
+  bool job_runs = false;         ///< one that the script has started, and not finished yet
 };
+
+/// What a script gets to know of a run that is over.
+ScriptValue script_result(const Topology& topology, const RunResult& result, std::uint64_t seed);
 
 /// stagecraft.sim{...} and stagecraft.run{...}: the argument is the table, the result what `--json` prints and more
 /// (docs/scripting.md). Throws ScriptError when the job can't be had; what becomes of a job is no error.

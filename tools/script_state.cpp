@@ -108,10 +108,17 @@ struct ScriptCallbacks {
   // ask(...): hands the values to whoever drives the script, and returns its answer.
   static int ask(lua_State* lua) {
     State& s = of(lua);
+    const char* why = nullptr;
     if (lua != s.script)
-      return luaL_error(lua, "a job can't be waited for in a coroutine of the script; do it in the script itself");
-    if (lua_isyieldable(lua) == 0)
-      return luaL_error(lua, "a job can't be waited for in here (table.sort, string.gsub, a metamethod of C)");
+      why = "a job can't be waited for in a coroutine of the script; do it in the script itself";
+    else if (lua_isyieldable(lua) == 0)
+      why = "a job can't be waited for in here: a function of Lua's own is in between, such as table.sort";
+    if (why) {
+      luaL_where(lua, 3);  // 1 and 2 are the library's
+      lua_pushstring(lua, why);
+      lua_concat(lua, 2);
+      return lua_error(lua);
+    }
     s.asking = true;
     return lua_yield(lua, lua_gettop(lua));
   }

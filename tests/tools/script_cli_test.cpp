@@ -219,6 +219,79 @@ TEST(Script, its_statistics_are_those_of_the_books) {
              "1\tx\n1\ty\n2\tx\n2\ty\n");
 }
 
+// In the virtual world: what is asked of a job between two of its moments.
+constexpr const char* step_by_step = R"(
+local job = stagecraft.start{file = "examples/tiny.yaml", seed = 4, by_hand = {
+  {id = "slow", ["do"] = "delay", on = {link = {0, 1}}, with = {constant = "5ms"}},
+  {id = "crash", ["do"] = "kill", on = {stage = 2}}}}
+local healthy = job:wait{iteration = 3}
+expect(healthy.iteration == 3 and healthy.iteration_ms < 4, "the first iterations are slow")
+job:inject("slow")
+local slow = job:wait{iteration = 5}
+expect(slow.iteration_ms > 15, "the link is not slow: " .. slow.iteration_ms)
+job:heal("slow")
+job:inject("crash")
+local again = job:wait{iteration = 7}
+expect(again.iteration_ms < 4, "the link is not healed: " .. again.iteration_ms)
+local move = job:migrate{layout = {2, 0, 1, 1}}
+expect(move.outcome == "done" and move.layout[1] == 2, move.text)
+local refused = job:migrate{layers = 9, to = {stage = 1}}
+expect(refused.outcome == "refused", refused.text)
+local kept = job:checkpoint()
+expect(kept.outcome == "done" and kept.iteration > 7, kept.text)
+local before = job:status().now_ms
+local after = job:wait{ms = 1.5}.now_ms
+expect(after >= before + 1.5 and after < before + 3.5, ("waited %.2f ms"):format(after - before))
+local result = job:finish()
+expect(result.ok and result.lost == 1 and result.iterations == 12, result.reason)
+local calm = stagecraft.sim{file = "examples/tiny.yaml"}
+expect(result.weights_sha256 == calm.weights_sha256, "other bits")
+print(result.event_hash))";
+
+TEST(Script, a_job_is_started_broken_and_watched_step_by_step_and_replayed_to_the_last_event) {
+  const Ran ran = run_script(step_by_step), again = run_script(step_by_step);
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_EQ(ran.output, again.output);
+}
+
+TEST(Script, a_job_in_the_real_world_is_stopped_and_another_one_follows) {
+  expect_end(R"(
+    local job = stagecraft.start{file = "examples/tiny.yaml", world = "real"}
+    job:wait{iteration = 2}
+    job:stop()
+    local result = job:finish()
+    print(result.ending, result.iterations < 12)
+    local next = stagecraft.start{file = "examples/tiny.yaml", world = "real", iterations = 3}
+    print(next:finish().ending))",
+             0, "stopped\ttrue\ndone\n");
+  expect_end("stagecraft.start{file = 'examples/tiny.yaml', world = 'real'}:wait{iteration = 1} expect(false, 'no')", 1,
+             "test.lua:1: no\n");
+  expect_end("stagecraft.start{file = 'examples/tiny.yaml'}:wait{iteration = 1} print('left')", 0, "left\n");
+}
+
+TEST(Script, what_can_not_be_asked_of_a_job_is_refused_at_its_line) {
+  const std::string begin = "local job = stagecraft.start{file = 'examples/tiny.yaml'}\n";
+  expect_end(begin + "job:wait{iteration = 13}", 2,
+             "test.lua:2: job:wait: iteration: the job has 12 iterations, got 13\n");
+  expect_end(begin + "job:wait{}", 2, "test.lua:2: job:wait: expected one table");
+  expect_end(begin + "job.wait()", 2, "test.lua:2: wait: call it as job:wait(...)");
+  expect_end(begin + "job:inject('x')", 2, "test.lua:2: job:inject: there is no fault 'x' among by_hand");
+  expect_end(begin + "stagecraft.sim{file = 'examples/tiny.yaml'}", 2, "finish it first");
+  expect_end(begin + "stagecraft.start{file = 'examples/tiny.yaml'}", 2, "test.lua:2: ");
+  expect_end(begin + "job:finish()\njob:status()", 2, "test.lua:3: job:status: no such job runs");
+  expect_end(begin + "job:wait{iteration = 12}\njob:wait{ms = 1e9}", 2,
+             "test.lua:3: job:wait: the job has ended: all 12");
+  expect_end(begin + "coroutine.wrap(function()\njob:wait{ms = 1} end)()", 2,
+             "test.lua:3: a job can't be waited for in a coroutine");
+  expect_end(begin + "table.sort({2, 1}, function()\njob:wait{ms = 1} end)", 2,
+             "test.lua:3: a job can't be waited for in");
+  expect_end("stagecraft.start{file = 'none.yaml'}", 2, "test.lua:1: cannot read 'none.yaml'");
+  expect_end(
+      "stagecraft.start{file = 'examples/tiny.yaml', by_hand = {{id = 'x', ['do'] = 'slow', on = {stage = 1}, "
+      "with = {factor = 2}, at = {iteration = 2}}}}",
+      2, "'x' has a trigger or a duration");
+}
+
 TEST(Script, one_that_never_ends_is_stopped) {
   std::ofstream("endless.lua") << "while true do pcall(function() while true do end end) end\n";
   const pid_t process = fork();
