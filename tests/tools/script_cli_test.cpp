@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "tests/tools/running_job.hpp"
 
@@ -290,6 +291,41 @@ TEST(Script, what_can_not_be_asked_of_a_job_is_refused_at_its_line) {
       "stagecraft.start{file = 'examples/tiny.yaml', by_hand = {{id = 'x', ['do'] = 'slow', on = {stage = 1}, "
       "with = {factor = 2}, at = {iteration = 2}}}}",
       2, "'x' has a trigger or a duration");
+}
+
+// Each script and each command of the page, with what is printed below the command.
+TEST(Script, its_page_shows_what_runs) {
+  lay_out_checkout();
+  std::ifstream page(STAGECRAFT_SOURCE_DIR "/docs/scripting.md");
+  std::string block;
+  bool open = false, is_lua = false;
+  int scripts = 0, commands = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("```")) {
+      if (open) block += line + "\n";
+      continue;
+    }
+    if (std::exchange(open, !open)) {
+      if (is_lua) {
+        const Ran ran = run_script(block);
+        EXPECT_EQ(ran.code, 0) << block << ran.output;
+        ++scripts;
+      } else {
+        const std::string start = "$ stagecraft ";
+        ASSERT_TRUE(block.starts_with(start)) << block;
+        const std::size_t end = block.find('\n');
+        const Ran ran = run(block.substr(start.size(), end - start.size()));
+        EXPECT_EQ(ran.code, 0) << ran.output;
+        EXPECT_EQ(ran.output, block.substr(end + 1));
+        ++commands;
+      }
+    }
+    block.clear();
+    is_lua = line == "```lua";
+  }
+  EXPECT_EQ(scripts, 4);
+  EXPECT_EQ(commands, 1);
+  EXPECT_EQ(text_of("sweep.csv").substr(0, 18), "dispatch,seed,ms\r\n");
 }
 
 TEST(Script, one_that_never_ends_is_stopped) {
