@@ -150,7 +150,7 @@ Turn ScriptJob::run(const ScriptValue& start) {
     asked_ = asked_in(turn_);
     if (asked_->job != id_) break;
     if (asked_->verb == "finish") {
-      turn_ = state_.resume(answer_with(script_result(*topology_, result, seed)));
+      turn_ = state_.resume(answer_with(script_result(*topology_, result, is_virtual ? seed : topology_->job.seed)));
       break;
     }
     turn_ = state_.resume_with_error(

@@ -32,6 +32,7 @@ struct ScriptState::Entry {
 namespace {
 
 constexpr int instructions_between_looks = 10'000;
+constexpr const char* stopped_here = "stopped here";
 
 template <std::size_t size>
 void copy_text(std::array<char, size>& to, const char* text) noexcept {
@@ -93,7 +94,7 @@ struct ScriptCallbacks {
     }
     if (!stop_is_asked()) return;
     lua_getinfo(lua, "Sl", frame);
-    lua_pushfstring(lua, "%s:%d: stopped here", frame->short_src, frame->currentline);
+    lua_pushfstring(lua, "%s:%d: %s", frame->short_src, frame->currentline, stopped_here);
     end(lua, TurnKind::interrupted);
   }
 
@@ -166,8 +167,14 @@ struct ScriptCallbacks {
   // The one C function behind all of ours. Its upvalue is the Entry.
   static int enter(lua_State* lua) {
     const auto* entry = static_cast<const ScriptState::Entry*>(lua_touserdata(lua, lua_upvalueindex(1)));
-    if (answer(lua, *entry)) return 1;
-    return lua_error(lua);
+    if (!answer(lua, *entry)) return lua_error(lua);
+    if (stop_is_asked()) {  // what it gave may be half a run
+      luaL_where(lua, 1);
+      lua_pushstring(lua, stopped_here);
+      lua_concat(lua, 2);
+      return end(lua, TurnKind::interrupted);
+    }
+    return 1;
   }
 
   struct Definition {
@@ -318,6 +325,13 @@ void ScriptState::load(const std::string& name, const std::string& text) {
 ScriptState::Turn ScriptState::resume(const ScriptValue& answer) {
   // The answer goes by way of the main stack, where a lack of memory is caught.
   protect(ScriptCallbacks::push_values, const_cast<ScriptValue*>(&answer));
+  if (stop_is_asked() && inside_->ending == TurnKind::ended && lua_status(script_) == LUA_YIELD) {
+    std::array<char, 200> place{};
+    note_place(script_, place);
+    inside_->ending = TurnKind::interrupted;
+    copy_text(inside_->why, fmt::format("{}: {}", place.data(), stopped_here).c_str());
+    lua_sethook(script_, ScriptCallbacks::on_count, LUA_MASKCOUNT, 1);
+  }
   if (lua_checkstack(script_, 1) == 0) throw ScriptError("no memory for the script to go on");
   lua_xmove(lua_, script_, 1);
   int results = 0;

@@ -77,6 +77,14 @@ TEST(Script, a_stage_that_is_killed_costs_no_bit) {
   EXPECT_EQ(other.code, 1) << "the run ends with its first loss, which must be noticed\n" << other.output;
 }
 
+TEST(Script, a_job_is_moved_and_broken_step_by_step_and_keeps_its_bits) {
+  lay_out_checkout();
+  const Ran ran = run("script examples/shell/step-by-step.lua");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_TRUE(has(ran, "layer 3 moved to stage 2     iteration  6   32.66 ms  layout 1 1 2 0\n")) << ran.output;
+  EXPECT_TRUE(has(ran, "as in a run that was left alone; events ")) << ran.output;
+}
+
 TEST(Script, a_simulation_is_the_one_of_the_command_line_to_the_last_event) {
   lay_out_checkout();
   const Ran sim =
@@ -328,22 +336,32 @@ TEST(Script, its_page_shows_what_runs) {
   EXPECT_EQ(text_of("sweep.csv").substr(0, 18), "dispatch,seed,ms\r\n");
 }
 
-TEST(Script, one_that_never_ends_is_stopped) {
-  std::ofstream("endless.lua") << "while true do pcall(function() while true do end end) end\n";
-  const pid_t process = fork();
-  if (process == 0) {
-    freopen("endless.txt", "w", stderr);
-    execl(STAGECRAFT_BINARY, STAGECRAFT_BINARY, "script", "endless.lua", nullptr);
-    _exit(127);
+TEST(Script, one_that_never_ends_is_stopped_and_so_is_the_run_that_it_waits_for) {
+  lay_out_checkout();
+  const std::string job = "{file = 'examples/tiny.yaml', iterations = 1000000}";
+  for (const std::string& text :
+       {std::string("while true do pcall(function() while true do end end) end"),
+        "stagecraft.sim" + job + " print('goes on')", "stagecraft.run" + job + " print('goes on')",
+        "local job = stagecraft.start" + job + " pcall(job.wait, job, {iteration = 900000}) print('goes on')",
+        "local job = stagecraft.start" + job + " while true do job:wait{ms = 1} end"}) {
+    fs::remove("endless.txt");
+    std::ofstream("endless.lua") << "print('begun') " << text << "\n";
+    const pid_t process = fork();
+    if (process == 0) {
+      if (!freopen("endless.txt", "w", stdout) || dup2(STDOUT_FILENO, STDERR_FILENO) < 0) _exit(126);
+      execl(STAGECRAFT_BINARY, STAGECRAFT_BINARY, "script", "endless.lua", nullptr);
+      _exit(127);
+    }
+    EXPECT_TRUE(soon([&] { return text_of("endless.txt") == "begun\n"; })) << text;
+    usleep(100'000);
+    kill(process, SIGINT);
+    int status = 0;
+    bool ended = false;
+    EXPECT_TRUE(soon([&] { return ended = ended || waitpid(process, &status, WNOHANG) == process; })) << text;
+    if (!ended) kill(process, SIGKILL), waitpid(process, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 130) << text << ": " << status;
+    EXPECT_EQ(text_of("endless.txt"), "begun\nendless.lua:1: stopped here\n") << text;
   }
-  usleep(500'000);
-  kill(process, SIGINT);
-  int status = 0;
-  bool ended = false;
-  EXPECT_TRUE(soon([&] { return ended = ended || waitpid(process, &status, WNOHANG) == process; }));
-  if (!ended) kill(process, SIGKILL), waitpid(process, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 130) << status;
-  EXPECT_EQ(text_of("endless.txt"), "endless.lua:1: stopped here\n");
 }
 
 }  // namespace
