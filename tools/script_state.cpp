@@ -82,6 +82,7 @@ struct ScriptCallbacks {
     s.ending = kind;
     copy_text(s.why, lua_tostring(lua, -1));
     lua_sethook(lua, on_count, LUA_MASKCOUNT, 1);
+    lua_sethook(s.script, on_count, LUA_MASKCOUNT, 1);  // where this is a coroutine of its
     return lua_error(lua);
   }
 

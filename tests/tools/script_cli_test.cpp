@@ -135,6 +135,9 @@ TEST(Script, the_real_world_gives_the_same_bits_and_leaves_nothing) {
 TEST(Script, an_expectation_that_does_not_hold_ends_it_at_its_line_whatever_catches_it) {
   expect_end("local x = 1\nexpect(x == 1, 'fine')\nexpect(x == 2, 'x is ' .. x)\nprint('never')", 1,
              "test.lua:3: x is 1\n");
+  expect_end("local ran = coroutine.resume(coroutine.create(function()\nexpect(false, 'inside')\nend))\nprint('never')",
+             1, "test.lua:2: inside\n");
+  EXPECT_FALSE(has(run("script test.lua"), "never")) << "it goes on behind the coroutine";
   const Ran caught = run_script("while true do pcall(function() expect(false, 'caught') end) end");
   EXPECT_EQ(caught.code, 1);
   EXPECT_EQ(caught.output, "test.lua:1: caught\n");
