@@ -97,11 +97,11 @@ struct LinkState {
     return k == key;
   }
   void tell_stamps() {
+    RouteReading reading{{}, stamps.round_trip()};
+    if (!ready.empty()) reading.held_up = std::exchange(held, Duration{}) / static_cast<std::int64_t>(ready.size());
     std::vector<MessageStamps> complete = stamps.take();
-    const Duration held_up = ready.empty() ? Duration{} : held / static_cast<std::int64_t>(ready.size());
-    held = Duration{};
     if (!complete.empty())
-      tell(self, monitor, LinkTimings{key, replica, boundary, outgoing(), held_up, std::move(complete)});
+      tell(self, monitor, LinkTimings{key, replica, boundary, outgoing(), reading, std::move(complete)});
   }
   void check_for_leaks() {
     if (machine.credits() == 0 || machine.quiet()) return;
@@ -178,6 +178,7 @@ struct LinkState {
       x.due = std::max(x.due, *slots.begin());  // it leaves when it is there and the slot that it takes is free
       slots.erase(slots.begin());
       if (job->world.is_virtual()) x.due = job->world.now();
+      stamps.left(m, job->event_time(x.due));
       LinkHeader header{ParcelKind::tensor,     x.key, x.to, x.direction, x.micro_batch, x.packing->starts,
                         job->event_time(x.due), {}};
       channel->send({to_bytes(header), std::move(x.value), x.due});

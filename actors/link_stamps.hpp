@@ -2,6 +2,7 @@
 // credits are back; and of what came from the other end, until its credit passes. A value; one owner: the link end.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ class LinkStamps {
     sent_.push_back(m);
     stamps_[m] = {at, Credit::never, {}, bytes, {}};
   }
+  void left(MicroBatch m, Instant at) { left_[m] = at; }
   /// `now`: when the credit came. What the receiver kept is taken off by its own clock.
   void credited(const Credit& x, Instant now) {
     const auto it = stamps_.find(x.micro_batch);
@@ -25,9 +27,19 @@ class LinkStamps {
     MessageStamps& stamps = it->second;
     stamps.arrived = x.arrived;
     stamps.round_trip = now - stamps.handed_over - (x.due - x.arrived);
+    if (const auto left = left_.find(x.micro_batch); left != left_.end())
+      trips_.push_back(stamps.round_trip - (left->second - stamps.handed_over));
     const auto told = announced_.find(x.micro_batch);
     if (told != announced_.end() && x.announced != Credit::never)
       stamps.announcement = MessageStamps::Announcement{told->second, x.announced};
+  }
+  /// The lower quartile of the time from leaving this end to the credit's return, less what the receiver kept. Before
+  /// take().
+  Duration round_trip() {
+    if (trips_.empty()) return {};
+    const auto quartile = trips_.begin() + static_cast<std::ptrdiff_t>(trips_.size() / 4);
+    std::nth_element(trips_.begin(), quartile, trips_.end());
+    return *quartile;
   }
   /// Those that are complete, in order of hand-over; the next iteration begins.
   std::vector<MessageStamps> take() {
@@ -37,6 +49,8 @@ class LinkStamps {
     sent_.clear();
     stamps_.clear();
     announced_.clear();
+    left_.clear();
+    trips_.clear();
     return complete;
   }
 
@@ -63,7 +77,8 @@ class LinkStamps {
 
   std::vector<MicroBatch> sent_;
   std::map<MicroBatch, MessageStamps> stamps_;
-  std::map<MicroBatch, Instant> announced_;
+  std::map<MicroBatch, Instant> announced_, left_;
+  std::vector<Duration> trips_;
   Key came_key_;
   Came came_;
 };

@@ -489,8 +489,7 @@ struct AskProfile {};
 struct CloseLog {};  ///< node -> recorder
 struct LogClosed {   ///< recorder -> node: everything is on disk
   std::uint64_t event_hash = 0, events = 0;
-  std::string trace, log;  ///< paths; empty: not kept
-  std::string error;       ///< the first that the disk gave
+  std::string trace, log, error;  ///< paths, empty: not kept; the first error that the disk gave
   std::vector<TimedOperator> last_iteration;
   std::vector<std::string> violations;        ///< the first few
   std::uint64_t losses = 0, begun_again = 0;  ///< of stages and twins; iterations

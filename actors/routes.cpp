@@ -40,13 +40,9 @@ Routes::Routes(const Topology& topology) {
 void Routes::add(const LinkTimings& x) {
   const auto link = links_.find({x.boundary, x.direction});
   if (link == links_.end() || x.messages.empty()) return;
-  std::vector<Duration> trips;
-  for (const MessageStamps& stamps : x.messages) trips.push_back(stamps.round_trip);
-  const auto quartile = trips.begin() + static_cast<std::ptrdiff_t>(trips.size() / 4);
-  std::nth_element(trips.begin(), quartile, trips.end());
   RouteReading& reading = link->second.readings[x.key.iteration];
-  reading.held_up = std::max(reading.held_up, x.held_up);
-  reading.round_trip = std::max(reading.round_trip, *quartile);
+  reading.held_up = std::max(reading.held_up, x.route.held_up);
+  reading.round_trip = std::max(reading.round_trip, x.route.round_trip);
 }
 
 std::vector<Routes::Change> Routes::step(Iteration opened) {

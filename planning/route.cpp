@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <utility>
 
 namespace stagecraft {
@@ -39,7 +41,7 @@ std::optional<std::string> RouteMachine::step(const RouteReading& reading) {
   if (spec_.policy != RoutePolicy::automatic) return std::nullopt;
   if (route_ == Route::direct) {
     const bool holds_up = reading.held_up > spec_.staging;
-    if (!holds_up) healthy_ = reading.round_trip;
+    if (!holds_up) healthy_ = std::min(healthy_.value_or(reading.round_trip), reading.round_trip);
     in_a_row_ = holds_up ? in_a_row_ + 1 : 0;
     if (in_a_row_ < there) return std::nullopt;
     route_ = Route::delegated;

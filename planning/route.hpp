@@ -47,9 +47,9 @@ struct RouteReading {
 /// Decides the route of one direction of a link, from what its own end measures. Only an automatic policy changes it.
 ///
 /// There: when the device was held up for longer than staging takes in two iterations in a row (one may be an
-/// accident). Back: when round trips have been as in the last healthy iteration for three, staging aside; what is as
-/// good is at most half of what had held up the device. A link that was never healthy is just like that, and stays
-/// delegated.
+/// accident). Back: when round trips have been as short for three as in the best direct iteration that held up nobody,
+/// staging aside; half of what had held up the device may be there. A link that was never healthy is just like that,
+/// and stays delegated.
 class RouteMachine {
  public:
   RouteMachine() = default;
@@ -64,7 +64,7 @@ class RouteMachine {
   RouteSpec spec_;
   Route route_ = Route::delegated;
   std::uint32_t in_a_row_ = 0;       // iterations that speak for the other one
-  std::optional<Duration> healthy_;  // round trip of the last direct iteration that held up nobody
+  std::optional<Duration> healthy_;  // the shortest of a direct iteration that held up nobody
   Duration bearable_{};              // delegated: so much more than that counts as healthy
 };
 

@@ -116,6 +116,14 @@ struct ShellOptions {
   std::string script;                                     ///< empty: standard input
 };
 
+/// `file.file`: a Lua script; `file.set` is for each topology that it starts.
+struct ScriptOptions {
+  FileOptions file;
+  std::vector<std::string> arguments;  ///< what the script sees as `arg`
+  std::uint64_t seed = 1;              ///< of math.random
+  bool trusted = false;                ///< it may read and write files anywhere, and start processes
+};
+
 int check_command(const FileOptions& options);
 int run_command(const RunCommandOptions& options);
 int node_command(const NodeOptions& options);
@@ -127,6 +135,7 @@ int scenario_run_command(const ScenarioOptions& options);
 int scenario_swarm_command(const ScenarioOptions& options);
 int talk_command(const TalkOptions& options);
 int shell_command(const ShellOptions& options);
+int script_command(const ScriptOptions& options);
 int explain_command(const std::string& code);
 int certificate_command(const CertificateOptions& options);
 int checkpoint_ls_command(const CheckpointOptions& options);

@@ -268,6 +268,29 @@ void add_shell_verb(CLI::App& app, ShellOptions& options, int& code) {
   shell->callback([&options, &code] { code = shell_command(options); });
 }
 
+// What it fills in outlives the parsing.
+void add_script_verb(CLI::App& app, ScriptOptions& options, int& code) {
+  CLI::App* script = app.add_subcommand("script", "an experiment in Lua: starts topologies, compares, prints tables");
+  add_file_options(*script, options.file);
+  script->get_option("FILE")->description("a Lua 5.4 script (docs/scripting.md)");
+  script->get_option("--set")->description("override a value of each topology that the script starts, after its own");
+  script->add_option("ARGUMENTS", options.arguments,
+                     "what the script sees as `arg`; behind -- they may begin with one");
+  script->add_option_function<std::string>(
+      "--seed",
+      [&options](const std::string& text) {
+        const auto seeds = parse_seeds(text);
+        if (!seeds || seeds->first != seeds->second)
+          throw CLI::ValidationError("--seed", "expected a number below 2^64, got '" + text + "'");
+        options.seed = seeds->first;
+      },
+      "of math.random (default 1)");
+  script->add_flag("--trusted", options.trusted, "it may use io, os and require, and write files anywhere");
+  script->add_flag("--json", options.file.json, "tables as one object on one line per row");
+  script->footer("For example: stagecraft script examples/shell/delay-sweep.lua");
+  script->callback([&options, &code] { code = script_command(options); });
+}
+
 int command(int argc, char** argv) {
   CLI::App app{"trains transformers with pipeline parallelism as a system of actors", "stagecraft"};
   app.require_subcommand(1);
@@ -339,6 +362,9 @@ int command(int argc, char** argv) {
 
   ShellOptions shell;
   add_shell_verb(app, shell, code);
+
+  ScriptOptions script;
+  add_script_verb(app, script, code);
 
   ScenarioOptions scenario;
   add_scenario_verbs(app, scenario, code);

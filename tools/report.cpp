@@ -160,7 +160,7 @@ std::string summary(const Topology& topology, const RunResult& result, std::size
 }
 
 std::string to_json(const Topology& topology, const RunResult& result, std::uint64_t seed) {
-  static constexpr std::string_view endings[] = {"done", "stopped", "no_progress", "bug"};
+  static constexpr std::string_view endings[] = {"done", "stopped", "no_progress", "fault", "bug"};
   nlohmann::ordered_json j;
   j["job"] = topology.job.name;
   j["seed"] = seed;

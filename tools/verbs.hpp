@@ -66,7 +66,7 @@ struct Verb {
   Kind kind = Kind::asks;
   /// What people typed after the name -> the arguments of the request.
   std::variant<Json, Senseless> (*read)(const Words& words) = nullptr;
-  /// `process`: who asks.
+  /// `process`: who asks; 0: a script that drives the job.
   Served (*serve)(const Json& arguments, RunningJob& job, pid_t process) = nullptr;
   /// The answer to a wish; none: what it says is all there is to say.
   Answer (*settle)(const WishAnswer& answer, const RunningJob& job) = nullptr;
