@@ -194,7 +194,7 @@ void Cast::wire_all() {
 }
 
 void Cast::wire_leaders() const {
-  tell_from_outside(monitor_, MonitorWiring{planner_, senders()});
+  if (is_here(ActorName::of(ActorName::Role::monitor))) tell_from_outside(monitor_, MonitorWiring{planner_, senders()});
   if (planner_) tell_from_outside(planner_, PlannerWiring{coordinator_, monitor_});
   if (migrator_) tell_from_outside(migrator_, MigratorWiring{coordinator_, node_});
 }

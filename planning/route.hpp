@@ -46,10 +46,10 @@ struct RouteReading {
 
 /// Decides the route of one direction of a link, from what its own end measures. Only an automatic policy changes it.
 ///
-/// There: when the device was held up for longer than staging takes in two iterations in a row (one may be an
-/// accident). Back: when round trips have been as short for three as in the best direct iteration that held up nobody,
-/// staging aside; half of what had held up the device may be there. A link that was never healthy is just like that,
-/// and stays delegated.
+/// There: when the device was held up for longer than staging and a tenth of a round trip take, in two iterations in a
+/// row (one may be an accident). Back: when round trips have been as short for three as in the best direct iteration
+/// that held up nobody, staging aside; half of what had held up the device may be there. A link that was never healthy
+/// is just like that, and stays delegated.
 class RouteMachine {
  public:
   RouteMachine() = default;

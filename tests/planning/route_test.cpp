@@ -34,8 +34,10 @@ TEST(RouteMachine, delegates_take_over_when_the_device_is_held_up_for_longer_tha
   EXPECT_FALSE(machine.step({1ms, 5ms})) << "staging takes as long";
   EXPECT_FALSE(machine.step({60ms, 65ms})) << "it may be an accident";
   EXPECT_FALSE(machine.step({{}, 5ms}));
-  EXPECT_FALSE(machine.step({2ms, 7ms}));
-  const auto why = machine.step({2ms, 7ms});
+  EXPECT_FALSE(machine.step({2ms, 10ms})) << "a tenth of a round trip does not count";
+  EXPECT_FALSE(machine.step({2ms, 10ms}));
+  EXPECT_FALSE(machine.step({2ms, 9ms}));
+  const auto why = machine.step({2ms, 9ms});
   ASSERT_TRUE(why);
   EXPECT_NE(why->find("2 ms"), std::string::npos) << *why;
   EXPECT_EQ(machine.route(), Route::delegated);
