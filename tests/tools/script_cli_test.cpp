@@ -61,10 +61,10 @@ TEST(Script, the_ablation_shows_what_each_part_does) {
   lay_out_checkout();
   const Ran ran = run("script examples/shell/ablation.lua");
   EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_TRUE(has(ran, "static           off        390        660      660\n")) << ran.output;
-  EXPECT_TRUE(has(ran, "static            on        390        660      450\n")) << ran.output;
-  EXPECT_TRUE(has(ran, "follow           off        390        480      480\n")) << ran.output;
-  EXPECT_TRUE(has(ran, "follow            on        390        480      450\n")) << ran.output;
+  EXPECT_TRUE(has(ran, "static           off         off        393       1070     1070\n")) << ran.output;
+  EXPECT_TRUE(has(ran, "static           off          on        393       1070      670\n")) << ran.output;
+  EXPECT_TRUE(has(ran, "follow           off          on        393        920      486\n")) << ran.output;
+  EXPECT_TRUE(has(ran, "follow            on          on        393        920      453\n")) << ran.output;
 }
 
 TEST(Script, a_stage_that_is_killed_costs_no_bit) {
