@@ -224,6 +224,7 @@ TEST(Control, a_job_that_ends_first_says_so_to_whoever_waits) {
                               std::to_string(killed.process()) + "; wait $!) 2>&1");
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_TRUE(has(ran, "the job has ended")) << ran.output;
+  EXPECT_NE(killed.code(), 0) << "the last of its sockets is closed after the first";
   const Ran stale = run("status");
   EXPECT_EQ(stale.code, 2) << "its socket is still there, and nobody behind it\n" << stale.output;
   EXPECT_TRUE(has(stale, "Connection refused")) << stale.output;
