@@ -31,6 +31,23 @@ void survive_interrupts() {
   sigaction(SIGINT, &action, nullptr);
 }
 
+// While there is one, SIGINT comes in waits only, so that none is lost between two of them.
+class InterruptsInWaits {
+ public:
+  InterruptsInWaits() {
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, &before_);
+  }
+  ~InterruptsInWaits() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  InterruptsInWaits(const InterruptsInWaits&) = delete;
+  InterruptsInWaits& operator=(const InterruptsInWaits&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 void print_help(const Words& words) {
   for (const Verb& verb : verbs()) {
     const bool named = !words.empty() && verb.name.starts_with(words.front());
@@ -117,7 +134,10 @@ class Shell {
       return done;
     }
     if (!attach()) return bad_input;
-    const Talked talked = talk(*client_, line, options_.file.json);
+    const Talked talked = [&] {
+      const InterruptsInWaits waits;
+      return talk(*client_, line, options_.file.json);
+    }();
     if (talked.gone) client_.reset();
     has_ended_ = talked.gone || (line.verb->name == "stop" && talked.code == done);
     return talked.code;

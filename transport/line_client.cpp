@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 
 namespace stagecraft {
 
@@ -19,9 +20,16 @@ std::variant<LineClient, std::string> LineClient::connect(const std::string& pat
 }
 
 std::variant<std::monostate, LineClient::Failure> LineClient::wait_for(short event, Instant until) const {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock_->now());
+  constexpr Duration longest = std::chrono::hours(1);
+  const Duration left = std::clamp(until - clock_->now(), Duration{}, longest);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  const timespec limit{static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
+  // Whoever blocks SIGINT meanwhile misses none that comes between two waits.
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  sigdelset(&mask, SIGINT);
   pollfd polled{connection_.get(), event, 0};
-  const int ready = poll(&polled, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000)));
+  const int ready = ppoll(&polled, 1, &limit, &mask);
   if (ready > 0) return std::monostate{};
   return ready < 0 && errno == EINTR ? Failure::interrupted : Failure::silent;
 }

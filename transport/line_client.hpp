@@ -22,7 +22,7 @@ class LineClient {
   enum class Failure : std::uint8_t {
     silent,       ///< nothing within the patience
     closed,       ///< the other end is gone
-    interrupted,  ///< a signal came
+    interrupted,  ///< a signal came; SIGINT also where it is blocked
   };
   /// True when all of it has gone out. `text` without its end.
   std::variant<std::monostate, Failure> send(const std::string& text, Duration patience);
