@@ -7,7 +7,7 @@
 
 namespace stagecraft {
 
-using namespace membership;
+using namespace membership;  // NOLINT(google-build-using-namespace): whose names this file is about
 
 namespace {
 

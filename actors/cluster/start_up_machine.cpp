@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-using namespace start_up;
+using namespace start_up;  // NOLINT(google-build-using-namespace): whose names this file is about
 
 std::vector<start_up::Effect> StartUpMachine::step(const start_up::Event& event) {
   Effects effects;

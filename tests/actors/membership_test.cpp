@@ -12,7 +12,7 @@
 namespace stagecraft::test {
 namespace {
 
-using namespace membership;
+using namespace membership;  // NOLINT(google-build-using-namespace): whose names this file is about
 
 // Nodes and the connections between them, in order; a broken one tells both ends, sooner or later.
 class Network {

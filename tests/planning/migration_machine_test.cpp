@@ -6,7 +6,7 @@
 namespace stagecraft {
 namespace {
 
-using namespace move_event;
+using namespace move_event;  // NOLINT(google-build-using-namespace): whose names this file is about
 using Kind = MoveVote::Kind;
 
 class MigrationMachineTest : public ::testing::Test {
