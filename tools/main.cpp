@@ -117,20 +117,24 @@ void add_node_verb(CLI::App& app, NodeOptions& options, int& code) {
   });
 }
 
+void add_one_seed(CLI::App& verb, std::uint64_t& seed, const std::string& what) {
+  verb.add_option_function<std::string>(
+      "--seed",
+      [&seed](const std::string& text) {
+        const auto seeds = parse_seeds(text);
+        if (!seeds || seeds->first != seeds->second)
+          throw CLI::ValidationError("--seed", "expected a number below 2^64, got '" + text + "'");
+        seed = seeds->first;
+      },
+      what);
+}
+
 // What it fills in outlives the parsing.
 void add_reproduce_verb(CLI::App& app, ReproduceOptions& options, int& code) {
   CLI::App* verb = app.add_subcommand("reproduce", "the tables of a paper beside ours, simulated now");
   verb->add_option("NAME", options.paper, "the paper: pipemorph")->required();
   verb->add_option("--figure", options.figures, "only these figures, e.g. --figure 15 16 (default: all)");
-  verb->add_option_function<std::string>(
-      "--seed",
-      [&options](const std::string& text) {
-        const auto seeds = parse_seeds(text);
-        if (!seeds || seeds->first != seeds->second)
-          throw CLI::ValidationError("--seed", "expected a number below 2^64, got '" + text + "'");
-        options.seed = seeds->first;
-      },
-      "of the delays that change (default 1)");
+  add_one_seed(*verb, options.seed, "of the delays that change (default 1)");
   verb->add_flag("--json", options.json, "one object on one line per cell");
   verb->callback([&options, &code] { code = reproduce_command(options); });
 }
@@ -276,15 +280,7 @@ void add_script_verb(CLI::App& app, ScriptOptions& options, int& code) {
   script->get_option("--set")->description("override a value of each topology that the script starts, after its own");
   script->add_option("ARGUMENTS", options.arguments,
                      "what the script sees as `arg`; behind -- they may begin with one");
-  script->add_option_function<std::string>(
-      "--seed",
-      [&options](const std::string& text) {
-        const auto seeds = parse_seeds(text);
-        if (!seeds || seeds->first != seeds->second)
-          throw CLI::ValidationError("--seed", "expected a number below 2^64, got '" + text + "'");
-        options.seed = seeds->first;
-      },
-      "of math.random (default 1)");
+  add_one_seed(*script, options.seed, "of math.random (default 1)");
   script->add_flag("--trusted", options.trusted, "it may use io, os and require, and write files anywhere");
   script->add_flag("--json", options.file.json, "tables as one object on one line per row");
   script->footer("For example: stagecraft script examples/shell/delay-sweep.lua");
