@@ -61,7 +61,8 @@ struct LinkState {
   std::set<MicroBatch> out;                     // sent, and their credits are not back yet
   std::map<MicroBatch, TensorMessage> waiting;  // for a slot
   std::multiset<Instant> slots;                 // the far side's free ones: since when
-  RouteSpec route;
+  RouteSpec routes;
+  Route route = Route::direct;
   std::optional<NewRoute> next_route;
   std::map<MicroBatch, Instant> ready;  // direct: since when an output had been there when it asked for a place
   std::optional<AskPlace> asked;        // and not answered yet
@@ -101,7 +102,7 @@ struct LinkState {
     if (!ready.empty()) reading.held_up = std::exchange(held, Duration{}) / static_cast<std::int64_t>(ready.size());
     std::vector<MessageStamps> complete = stamps.take();
     if (!complete.empty())
-      tell(self, monitor, LinkTimings{key, replica, boundary, outgoing(), reading, std::move(complete)});
+      tell(self, monitor, LinkTimings{key, replica, boundary, outgoing(), route, reading, std::move(complete)});
   }
   void check_for_leaks() {
     if (machine.credits() == 0 || machine.quiet()) return;
@@ -116,7 +117,8 @@ struct LinkState {
     stage = x.stage;
     peer = x.peer;
     monitor = x.monitor;
-    route = route_spec(job->topology, own_stage(), far_stage(), outgoing());
+    routes = route_spec(job->topology, own_stage(), far_stage(), outgoing());
+    route = routes.first();
     const LinkCost cost = link_cost(job->topology, own_stage(), far_stage(), outgoing());
     const bool crosses =
         job->topology.seat({own_stage(), replica}).node != job->topology.seat({far_stage(), replica}).node;
@@ -167,7 +169,8 @@ struct LinkState {
   // Between two iterations nothing is on its way.
   void change_route() {
     if (!next_route || key.iteration < next_route->from) return;
-    channel->change(over(next_route->route, route, link_cost(job->topology, own_stage(), far_stage(), outgoing())));
+    route = next_route->route;
+    channel->change(over(route, routes, link_cost(job->topology, own_stage(), far_stage(), outgoing())));
     next_route.reset();
   }
   void send(const std::vector<MicroBatch>& go) {

@@ -31,7 +31,7 @@ class LinkStamps {
       trips_.push_back(stamps.round_trip - (left->second - stamps.handed_over));
     const auto told = announced_.find(x.micro_batch);
     if (told != announced_.end() && x.announced != Credit::never)
-      stamps.announcement = MessageStamps::Announcement{told->second, x.announced};
+      stamps.announcement = AnnouncementStamps{told->second, x.announced};
   }
   /// The lower quartile of the time from leaving this end to the credit's return, less what the receiver kept. Before
   /// take().

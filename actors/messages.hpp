@@ -472,7 +472,8 @@ struct LinkTimings {
   ReplicaId replica;
   std::uint32_t boundary = 0;
   Direction direction = Direction::forward;
-  RouteReading route;
+  Route route = Route::direct;  ///< by which they went
+  RouteReading reading;
   std::vector<MessageStamps> messages;
 };
 struct SlowLink {  ///< or one that goes another way

@@ -65,7 +65,8 @@ struct MonitorState {
   }
   void on(const LinkTimings& x) {
     watch->add(x);
-    routes.add(x);
+    if (const auto route = routes.add(x))
+      post(self, job->world, senders[{x.boundary, x.direction}].at(x.replica.value), NewRoute{*route, {}});
   }
   void on(const IterationOpened& x) {
     const StragglerWatch::Found found = watch->opened(x);

@@ -37,12 +37,16 @@ Routes::Routes(const Topology& topology) {
     }
 }
 
-void Routes::add(const LinkTimings& x) {
-  const auto link = links_.find({x.boundary, x.direction});
-  if (link == links_.end() || x.messages.empty()) return;
-  RouteReading& reading = link->second.readings[x.key.iteration];
-  reading.held_up = std::max(reading.held_up, x.route.held_up);
-  reading.round_trip = std::max(reading.round_trip, x.route.round_trip);
+std::optional<Route> Routes::add(const LinkTimings& x) {
+  const auto found = links_.find({x.boundary, x.direction});
+  if (found == links_.end() || x.messages.empty()) return std::nullopt;
+  auto& [machine, readings, since] = found->second;
+  if (x.key.iteration < since) return std::nullopt;
+  if (x.route != machine.route()) return machine.route();
+  RouteReading& reading = readings[x.key.iteration];
+  reading.held_up = std::max(reading.held_up, x.reading.held_up);
+  reading.round_trip = std::max(reading.round_trip, x.reading.round_trip);
+  return std::nullopt;
 }
 
 std::vector<Routes::Change> Routes::step(Iteration opened) {

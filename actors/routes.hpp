@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,9 @@ class Routes {
     Route route = Route::direct;
     std::string text;  ///< with the numbers
   };
-  /// What a link end tells of an iteration; of the replicas the slowest counts.
-  void add(const LinkTimings& x);
+  /// What a link end tells of an iteration; of the replicas the slowest counts. The route that the end should take,
+  /// when it took another one: it came in the place of a lost one and knows only the first.
+  std::optional<Route> add(const LinkTimings& x);
   /// Once per iteration, when the next one has opened: everybody has told of the one before last.
   std::vector<Change> step(Iteration opened);
   /// Notes which links go over delegates now, and adds those that are not slow.

@@ -295,7 +295,7 @@ struct StageActorState {
   void arm(Instant at) {
     if (!job->world.is_virtual()) return choose(at);
     job->world.when_quiet(
-        [to = StageActor{self}, over = InstantOver{key}]() mutable { tell_from_outside(to, std::move(over)); });
+        [to = StageActor{self}, over = InstantOver{key}] { tell_from_outside(to, over); });
   }
   void apply(const stage_effect::Arm&) { arm(moment); }
   void apply(const stage_effect::Wake& e) {

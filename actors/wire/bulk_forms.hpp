@@ -36,10 +36,10 @@ STAGECRAFT_BULK(Operator, x.kind, x.chunk, x.micro_batch)
 STAGECRAFT_BULK(Event, x.kind, x.at, x.start, x.place, x.key, x.op, x.direction, x.text)
 STAGECRAFT_BULK(Events, x.events)
 STAGECRAFT_BULK(Timing, x.place, x.key, x.kind, x.time)
-STAGECRAFT_BULK(MessageStamps::Announcement, x.sent, x.arrived)
+STAGECRAFT_BULK(AnnouncementStamps, x.sent, x.arrived)
 STAGECRAFT_BULK(MessageStamps, x.handed_over, x.arrived, x.round_trip, x.bytes, x.announcement)
 STAGECRAFT_BULK(RouteReading, x.held_up, x.round_trip)
-STAGECRAFT_BULK(LinkTimings, x.key, x.replica, x.boundary, x.direction, x.route, x.messages)
+STAGECRAFT_BULK(LinkTimings, x.key, x.replica, x.boundary, x.direction, x.route, x.reading, x.messages)
 STAGECRAFT_BULK(Timings, x.timings)
 
 /// Floats of the host go as payloads too.

@@ -11,6 +11,12 @@
 
 namespace stagecraft {
 
+/// The small message that came before a tensor: the announcement of its operator.
+struct AnnouncementStamps {
+  Instant sent{};     ///< sender's clock
+  Instant arrived{};  ///< receiver's clock
+};
+
 /// One tensor on its way over one direction of a link. Each stamp is read from the clock of the node that makes it;
 /// clocks may be apart, drift and step.
 struct MessageStamps {
@@ -19,12 +25,7 @@ struct MessageStamps {
   /// Sender's clock: from the hand-over to the acknowledgement, less the time that the receiver kept it (its clock).
   Duration round_trip{};
   Bytes bytes;
-  /// The small message that came before: the announcement of its operator.
-  struct Announcement {
-    Instant sent{};     ///< sender's clock
-    Instant arrived{};  ///< receiver's clock
-  };
-  std::optional<Announcement> announcement;
+  std::optional<AnnouncementStamps> announcement;
 };
 
 /// One run of one operator.

@@ -23,7 +23,14 @@ inline std::vector<std::string> on_nodes(const std::vector<std::uint32_t>& devic
   return more;
 }
 
-/// A whole node (its cast, its node actor and its gate), before which message.
+/// A whole node: its cast, its node actor and its gate.
+inline void kill(const NodeHandles& node) {
+  caf::anon_send_exit(node.node, caf::exit_reason::kill);
+  caf::anon_send_exit(node.cast->part()->gate, caf::exit_reason::kill);
+  for (const Watched& w : node.cast->all()) caf::anon_send_exit(w.actor, caf::exit_reason::kill);
+}
+
+/// Which node, before which message.
 struct NodeDeath {
   std::uint32_t node = 0;
   std::uint64_t step = 0;
@@ -38,13 +45,8 @@ inline RunResult run_without(const Topology& topology, const std::vector<NodeDea
   run.options.started = [&](const std::vector<NodeHandles>& all) { nodes = all; };
   run.before_step = [&](std::uint64_t step) {
     last = step;
-    for (const NodeDeath& death : deaths) {
-      if (death.step != step || nodes.empty()) continue;
-      const NodeHandles& node = nodes[death.node];
-      caf::anon_send_exit(node.node, caf::exit_reason::kill);
-      caf::anon_send_exit(node.cast->part()->gate, caf::exit_reason::kill);
-      for (const Watched& w : node.cast->all()) caf::anon_send_exit(w.actor, caf::exit_reason::kill);
-    }
+    for (const NodeDeath& death : deaths)
+      if (death.step == step && !nodes.empty()) kill(nodes[death.node]);
   };
   RunResult result = run_virtual(topology, run);
   nodes.clear();

@@ -56,6 +56,26 @@ TEST(Routes, delegates_take_over_while_a_link_holds_up_its_devices) {
   EXPECT_EQ(time_of(slow, 60), time_of(direct, 60)) << "as if nothing had been";
 }
 
+// The monitor has told its link end, which is gone, and the next one begins with the first route.
+TEST(Routes, whoever_comes_in_the_place_of_a_lost_link_end_is_told_of_the_present_route) {
+  const std::string node =
+      "{{ name: n{}, devices: [{{ kind: emulated, count: 2, memory: 8GiB, "
+      "costs: {{ forward: 10ms, backward_input: 10ms, backward_weight: 10ms }} }}] }}";
+  std::vector<std::string> nodes;
+  for (int n = 0; n < 4; ++n) nodes.push_back(fmt::format(fmt::runtime(node), n));
+  const auto lose = [&](const std::string& route) {
+    std::vector<std::string> overrides = by(route);
+    overrides.insert(overrides.end(), {"recovery.twins=true", fmt::format("nodes=[{}]", fmt::join(nodes, ", "))});
+    return run_under(throttled, overrides, {1, 32});
+  };
+  const Told slow = lose("auto"), delegated = lose("delegated"), direct = lose("direct");
+  for (const Told* told : {&slow, &delegated, &direct}) EXPECT_GT(told->result.losses, 0U);
+  ASSERT_GE(slow.routes.size(), 2U) << all(slow.routes);
+  EXPECT_LE(time_of(slow, 40), time_of(delegated, 40));
+  EXPECT_GT(time_of(direct, 40), time_of(delegated, 40) * 3 / 2);
+  EXPECT_EQ(slow.result.weights_sha256, direct.result.weights_sha256);
+}
+
 TEST(Routes, a_planner_prices_the_route_that_is_taken) {
   const Told told = run_under(throttled, planned_by("auto")), direct = run_under(throttled, planned_by("direct"));
   ASSERT_EQ(told.routes.size(), 4U) << all(told.routes) << all(told.stragglers);
