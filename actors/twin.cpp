@@ -191,8 +191,8 @@ struct TwinActorState {
   }
 
   // -- layers on their way from its stage to another: to that one's twin
-  void on(LeadMove&& x) {
-    leads.push_back({std::move(x), false});
+  void on(const LeadMove& x) {
+    leads.push_back({x, false});
     for (const auto& [of, held] : gradients)
       if (of >= key) pass_on(leads.back(), held);
     lead();

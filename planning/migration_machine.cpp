@@ -11,7 +11,7 @@
 
 namespace stagecraft {
 
-using namespace move_effect;
+using namespace move_effect;  // NOLINT(google-build-using-namespace): whose names this file is about
 
 std::string to_text(const MoveLane& lane) {
   return fmt::format("{} from stage {} to stage {} of replica {}", to_text(lane.layers), lane.from.value, lane.to.value,

@@ -22,7 +22,7 @@ constexpr std::uint32_t most_tries = 60;  // runs that shrinking one failure may
 std::string keep(Scenario small, const Topology& topology, std::uint64_t seed) {
   small.topology = std::filesystem::absolute(small.topology).string();
   const std::string folder = topology.output.dir + "/failing";
-  const std::string file = fmt::format("{}/{}-{}.yaml", folder, topology.job.name, seed);
+  std::string file = fmt::format("{}/{}-{}.yaml", folder, topology.job.name, seed);
   RealDisk disk;
   DiskStatus error = disk.make_directories(folder);
   if (!error) error = disk.write_whole(file, describe(small));

@@ -53,10 +53,10 @@ struct StandInState<caf::typed_actor<Signatures...>> {
 
 template <class DoorType>
 typename DoorType::behavior_type stand_in_behavior(
-    typename DoorType::template stateful_pointer<StandInState<DoorType>> self, GateActor gate, ActorName who) {
+    typename DoorType::template stateful_pointer<StandInState<DoorType>> self, const GateActor& gate, ActorName who) {
   auto& s = self->state;
   s.self = self;
-  s.gate = std::move(gate);
+  s.gate = gate;
   s.who = who;
   return behavior_of(DoorType{}, s);
 }

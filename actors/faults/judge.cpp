@@ -12,7 +12,7 @@ namespace stagecraft {
 namespace {
 
 // The iterations that an expectation is about: [first, end).
-struct Window {
+struct IterationRange {
   std::uint32_t first = 1, end = 0;
 };
 
@@ -29,7 +29,7 @@ std::size_t index_of(const Scenario& scenario, const std::string& id) {
   return static_cast<std::size_t>(found - scenario.faults.begin());
 }
 
-Duration mean_time(const RunResult& result, Window window) {
+Duration mean_time(const RunResult& result, IterationRange window) {
   Duration sum{};
   std::int64_t count = 0;
   for (const IterationReport& i : result.iterations)
@@ -123,15 +123,15 @@ class Judge {
   }
 
   // Empty: the fault never struck, or has not healed.
-  std::optional<Window> window_of(const Expectation& e) const {
+  std::optional<IterationRange> window_of(const Expectation& e) const {
     const std::uint32_t past = static_cast<std::uint32_t>(result_.iterations.size()) + 1;
-    if (e.fault.empty()) return Window{1 + e.settle, past};
+    if (e.fault.empty()) return IterationRange{1 + e.settle, past};
     const std::size_t fault = index_of(scenario_, e.fault);
     const FaultMoment* begin = moment_of(record_, fault, true);
     const FaultMoment* end = moment_of(record_, fault, false);
     if (!begin || (e.after && !end && !strikes_once(scenario_.faults[fault].kind))) return std::nullopt;
-    if (e.after) return Window{(end ? end : begin)->iteration.value + e.settle, past};
-    return Window{begin->iteration.value + e.settle, end ? end->iteration.value : past};
+    if (e.after) return IterationRange{(end ? end : begin)->iteration.value + e.settle, past};
+    return IterationRange{begin->iteration.value + e.settle, end ? end->iteration.value : past};
   }
 
   void iteration_time(const Expectation& e, const std::string& what) {

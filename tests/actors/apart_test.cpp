@@ -83,7 +83,7 @@ TEST(NodesApart, replace_whoever_dies_on_whichever_of_them) {
       for (const NodeHandles& node : nodes)
         if (!node.cast->node_of(*victim)) caf::anon_send_exit(node.cast->handle_of(*victim), caf::exit_reason::kill);
     };
-    const RunResult result = run_virtual(topology, run);
+    RunResult result = run_virtual(topology, run);
     nodes.clear();
     return result;
   };
@@ -217,7 +217,7 @@ TEST(Wire, survives_every_cut_and_every_flipped_byte) {
   for (std::uint32_t i = 0; i < 5; ++i)
     events.events.push_back({.kind = EventKind::ran, .place = Place{{i}, {0}}, .op = Operator{}, .text = "a text"});
   const std::vector<char> bytes = to_bytes(events);
-  const auto survives = [](std::vector<char> damaged) {
+  const auto survives = [](const std::vector<char>& damaged) {
     try {
       from_bytes<Events>(damaged);
     } catch (const WireError&) {

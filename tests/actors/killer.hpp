@@ -31,7 +31,7 @@ struct Killer {
       for (const Death& death : deaths)
         if (cast && death.step == step) caf::anon_send_exit(cast->handle_of(death.who), caf::exit_reason::kill);
     };
-    const RunResult result = run_virtual(topology, run);
+    RunResult result = run_virtual(topology, run);
     cast.reset();
     return result;
   }

@@ -161,7 +161,7 @@ TEST(Membership, outlives_the_death_of_fewer_than_half_at_any_moments) {
 TEST(Membership, never_goes_on_in_two_parts) {
   std::uint64_t survived = 0;
   for (std::uint64_t seed = 1; seed <= 30'000; ++seed) {
-    const std::uint32_t nodes = 2 + keyed(seed, 1) % 5;
+    const auto nodes = static_cast<std::uint32_t>(2 + keyed(seed, 1) % 5);
     Network network(nodes, seed);
     for (std::uint32_t i = 0; i < 1 + keyed(seed, 2) % 6; ++i) {
       const auto a = static_cast<std::uint32_t>(keyed(seed, 3, i) % nodes);

@@ -15,7 +15,7 @@ constexpr ScheduleKind blocks[] = {ScheduleKind::v_half, ScheduleKind::v_min};
 
 SimulationResult run(ScheduleKind kind, std::uint32_t p, std::uint32_t m, const OperatorTimes& times) {
   const PipelineProblem problem = uniform_problem(shape_for(kind, p, m), times);
-  const SimulationResult result = replay(problem, generate(kind, problem));
+  SimulationResult result = replay(problem, generate(kind, problem));
   EXPECT_FALSE(result.hung) << name_of(kind) << ", " << to_text(problem.shape);
   return result;
 }

@@ -73,7 +73,7 @@ const std::string long_job =
 Ran struck_run(const std::string& file, const std::string& signal) {
   // As a pattern that this very command does not match.
   const std::string victim = " -f -- '" + file.substr(0, file.size() - 1) + "[l] --name n1'";
-  const Ran ran = run_command(
+  Ran ran = run_command(
       "rm -f said; (for n in $(seq 600); do grep -q ^iteration said 2>/dev/null && break; sleep 0.05; done; pkill -" +
       signal + victim + ") & " + STAGECRAFT_BINARY + " run " + file + " --processes" + long_job + " 2>said");
   run_command("pkill -KILL" + victim);  // a frozen one does not end by itself

@@ -127,7 +127,7 @@ class RawClient {
     }
     const std::size_t end = bytes_.find('\n');
     if (end == std::string::npos) return {};
-    const std::string text = bytes_.substr(0, end);
+    std::string text = bytes_.substr(0, end);
     bytes_.erase(0, end + 1);
     return text;
   }

@@ -19,7 +19,7 @@ std::string scenario(const std::string& name, const std::string& faults, const s
   std::filesystem::create_directories("scenarios");
   std::filesystem::copy_file(example("worked-example.yaml"), "topology.yaml",
                              std::filesystem::copy_options::overwrite_existing);
-  const std::string file = "scenarios/" + name;
+  std::string file = "scenarios/" + name;
   std::ofstream(file) << "version: 1\nname: a test\ntopology: ../topology.yaml\nfaults: [" << faults << "]\n" << more;
   return file;
 }

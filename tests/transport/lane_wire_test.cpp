@@ -69,7 +69,8 @@ TEST(LaneWire, a_frame_says_what_was_written_and_holds_what_has_room) {
   EXPECT_EQ(announced.payloads[1].bytes, 0U);
   EXPECT_EQ(announced.payloads[2].charged, Bytes{77});
   ASSERT_NE(announced.payloads[2].inside, nullptr);
-  EXPECT_EQ(std::memcmp(announced.payloads[2].inside, parcel.payloads[2].data(), 4), 0);
+  EXPECT_EQ(std::string_view(announced.payloads[2].inside, 4),
+            std::string_view(reinterpret_cast<const char*>(parcel.payloads[2].data()), 4));
 
   parcel.header.assign(6000, 'x');
   write_frame(parcel, 10, wide, frame);
