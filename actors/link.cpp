@@ -56,6 +56,10 @@ struct LinkState {
   LinkStamps stamps;
   std::unique_ptr<MailboxArrivals> arrivals;
   std::unique_ptr<Channel> channel;
+  std::unique_ptr<Channel> detour;  // none: there is no other way
+  bool goes_round = false;          // over the detour
+  bool passes_again = false;        // the link does: from the next iteration on nobody goes round
+  bool watched = false;             // a WatchLink is under way
   Key key;
   LinkMachine machine;                          // the far side's slots
   std::set<MicroBatch> out;                     // sent, and their credits are not back yet
@@ -89,6 +93,7 @@ struct LinkState {
       waiting.clear();
       ready.clear();
       asked.reset();
+      if (std::exchange(passes_again, false)) goes_round = false;
       change_route();
       const StagePlan& stage_plan = plan.stages.front();
       machine = LinkMachine(plan.credits, stage_plan.first, stage_plan.micro_batches);
@@ -126,7 +131,12 @@ struct LinkState {
     FaultBoard* faults = job->world.faults();
     channel = job->world.open_channel(
         cost, crosses, *arrivals, faults ? &faults->weather(own_stage(), far_stage(), outgoing(), replica) : nullptr);
+    if (routes.detour == Duration{}) return;
+    LinkCost around = over(Route::delegated, routes, cost);
+    around.latency = routes.detour;
+    detour = job->world.open_channel(around, crosses, *arrivals, nullptr);
   }
+  Channel& way() { return goes_round ? *detour : *channel; }
 
   void on(TensorMessage&& x) {
     if (!fresh(x.key)) return;
@@ -157,9 +167,41 @@ struct LinkState {
     asked = x;
     answer();
   }
-  void on(const LetGo&) { answer(); }
+  void on(const LetGo&) {
+    passes_again = goes_round;
+    answer();
+  }
+  void watch(Duration after) {
+    if (detour && !goes_round && !std::exchange(watched, true)) tell_after(self, after, LinkActor{self}, WatchLink{});
+  }
+  void on(const WatchLink&) {
+    watched = false;
+    const auto since = channel->held_since();
+    if (!since || goes_round) return;
+    const Duration held_for = job->world.now() - *since;
+    if (held_for < routes.detour_after) return watch(routes.detour_after - held_for);
+    go_round(held_for);
+  }
+  // What the link did not let pass is sent again, another way; it was never there, so it can't come twice.
+  void go_round(Duration held_for) {
+    std::vector<Parcel> parcels = channel->take_back();
+    goes_round = true;
+    passes_again = false;
+    Event event{.kind = EventKind::rerouted, .at = job->world.now(), .key = key};
+    event.text = fmt::format(
+        "boundary {}: the link from stage {} to stage {} has let nothing pass for {}; {} {} sent again over "
+        "another way that takes {}",
+        boundary, own_stage().value, far_stage().value, format(held_for), parcels.size(),
+        parcels.size() == 1 ? "tensor is" : "tensors are", format(routes.detour));
+    tell(self, recorder, std::move(event));
+    for (Parcel& parcel : parcels) {
+      parcel.due = std::max(parcel.due, job->world.now());
+      detour->send(std::move(parcel));
+    }
+    answer();
+  }
   void answer() {
-    const auto at = asked ? channel->admits(asked->now) : std::nullopt;
+    const auto at = asked ? way().admits(asked->now) : std::nullopt;
     if (!at) return;
     post(self, job->world, stage, PlaceGiven{asked->key, *at});
     held += std::max(*at - asked->now, Duration{});
@@ -184,15 +226,16 @@ struct LinkState {
       stamps.left(m, job->event_time(x.due));
       LinkHeader header{ParcelKind::tensor,     x.key, x.to, x.direction, x.micro_batch, x.packing->starts,
                         job->event_time(x.due), {}};
-      channel->send({to_bytes(header), std::move(x.value), x.due});
+      way().send({to_bytes(header), std::move(x.value), x.due});
     }
+    if (!go.empty()) watch(routes.detour_after);
   }
   // Needs no slot and no place on the wire.
   void on(const Announcement& x) {
     if (!fresh(x.key)) return;
     stamps.announced(x.micro_batch, job->event_time(x.due));
     LinkHeader header{ParcelKind::announcement, x.key, x.to, x.direction, x.micro_batch, {}, {}, x.after};
-    channel->tell({to_bytes(header), {}, job->event_time(x.due)});
+    way().tell({to_bytes(header), {}, job->event_time(x.due)});
   }
   void on(ParcelMessage&& x) {
     auto header = from_bytes<LinkHeader>(x.parcel.header);

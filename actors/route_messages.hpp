@@ -20,7 +20,8 @@ struct PlaceGiven {
   Instant at{};
   bool has_come = false;
 };
-struct LetGo {};  ///< channel -> its own link end: something that it had to hold has gone on
+struct WatchLink {};  ///< timer -> link end: does the link let pass what was sent?
+struct LetGo {};      ///< channel -> its own link end: something that it had to hold has gone on
 /// monitor -> the link ends of a direction: by this route from that iteration on, or from the next one that opens.
 struct NewRoute {
   Route route = Route::direct;
@@ -29,6 +30,7 @@ struct NewRoute {
 
 STAGECRAFT_WIRE(AskPlace, x.key, x.micro_batch, x.ready, x.now)
 STAGECRAFT_WIRE(PlaceGiven, x.key, x.at, x.has_come)
+STAGECRAFT_WIRE_EMPTY(WatchLink)
 STAGECRAFT_WIRE_EMPTY(LetGo)
 STAGECRAFT_WIRE(NewRoute, x.route, x.from)
 

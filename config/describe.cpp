@@ -105,8 +105,9 @@ std::string nodes(const std::vector<NodeSpec>& specs) {
 
 std::string text_of(const RouteSpec& route) {
   if (route == RouteSpec{}) return {};
-  return fmt::format(", route: {}, admission: {}, delegates: {}, staging: {}", name_of(route.policy), route.admission,
-                     route.delegates, exact(route.staging));
+  return fmt::format(", route: {}, admission: {}, delegates: {}, staging: {}, detour: {}, detour_after: {}",
+                     name_of(route.policy), route.admission, route.delegates, exact(route.staging), exact(route.detour),
+                     exact(route.detour_after));
 }
 
 std::string links(const LinksSpec& spec) {

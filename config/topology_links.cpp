@@ -19,7 +19,7 @@ struct PartialCost {
   Field<Bandwidth> bandwidth;
   Field<RoutePolicy> route;
   Field<std::uint32_t> admission, delegates;
-  Field<Duration> staging;
+  Field<Duration> staging, detour, detour_after;
 };
 
 // One direction of a link.
@@ -43,6 +43,8 @@ PartialCost read_cost(Section& section, Report& report) {
   cost.admission = section.integer<std::uint32_t>("admission", 1, 64, usual.admission);
   cost.delegates = section.integer<std::uint32_t>("delegates", 1, 64, usual.delegates);
   cost.staging = section.duration("staging", time, usual.staging);
+  cost.detour = section.duration("detour", time, usual.detour);
+  cost.detour_after = section.duration("detour_after", {.low = 1us, .high = 1h}, usual.detour_after);
   cost.bandwidth.path = section.path_of("bandwidth");
   if (const auto value = section.value("bandwidth")) {
     cost.bandwidth.given = true;
@@ -135,6 +137,8 @@ void read_override(const Value& value, std::vector<Pair>& pairs, const TopologyD
   put_all(cost.admission, "admission", &Way::route, &RouteSpec::admission);
   put_all(cost.delegates, "delegates", &Way::route, &RouteSpec::delegates);
   put_all(cost.staging, "staging", &Way::route, &RouteSpec::staging);
+  put_all(cost.detour, "detour", &Way::route, &RouteSpec::detour);
+  put_all(cost.detour_after, "detour_after", &Way::route, &RouteSpec::detour_after);
 }
 
 void read_credits(Section& defaults, TopologyDraft& draft, Report& report) {
@@ -177,7 +181,8 @@ void read_links(Section& root, TopologyDraft& draft, Report& report) {
 
   const bool known = draft.stages && draft.chunks;
   const Way base{{cost.latency.value, cost.occupancy.value, cost.bandwidth.value},
-                 {cost.route.value, cost.admission.value, cost.delegates.value, cost.staging.value}};
+                 {cost.route.value, cost.admission.value, cost.delegates.value, cost.staging.value, cost.detour.value,
+                  cost.detour_after.value}};
   auto pairs = known ? pairs_of(draft, base) : std::vector<Pair>{};
   if (const auto overrides = links.value("overrides")) {
     Stated stated;

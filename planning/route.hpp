@@ -29,6 +29,9 @@ struct RouteSpec {
   std::uint32_t admission = 1;  ///< direct: sends that are on the link or wait for it; one more waits on the device
   std::uint32_t delegates = 1;  ///< delegated: senders per direction
   Duration staging{};           ///< delegated: to host memory and from there, for one message
+  /// The latency of another way round a link that lets nothing pass: over another interface, or a third node. None: 0.
+  Duration detour{};
+  Duration detour_after = std::chrono::milliseconds(100);  ///< it has let nothing pass for so long
   bool operator==(const RouteSpec&) const = default;
 
   /// The one that a run begins with.

@@ -39,6 +39,10 @@ class Channel {
   /// The first moment, `now` or later, at which one more parcel finds a place in the device's queue, as far as is
   /// known; none: not before let_go(). Only a cost with a queue knows any other moment than `now`.
   virtual std::optional<Instant> admits(Instant now) = 0;
+  /// Since when it has let nothing pass of what was sent; none: nothing is held.
+  virtual std::optional<Instant> held_since() = 0;
+  /// What is held, in the order in which it was sent: the channel forgets it.
+  virtual std::vector<Parcel> take_back() = 0;
   /// From now on the link costs this, and has servers anew. Only while nothing is under way.
   virtual void change(const LinkCost& cost) = 0;
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "planning/bug.hpp"
 #include "planning/link_server.hpp"
@@ -35,7 +36,15 @@ class InprocChannel final : public Channel {
   std::optional<Instant> admits(Instant now) override {
     const auto lock = guard();
     if (!cost_.queue) return now;
-    return held_ > 0 ? std::nullopt : std::optional(servers_.admits(now));
+    return held_.empty() ? std::optional(servers_.admits(now)) : std::nullopt;
+  }
+  std::optional<Instant> held_since() override {
+    const auto lock = guard();
+    return held_.empty() ? std::nullopt : std::optional(held_since_);
+  }
+  std::vector<Parcel> take_back() override {
+    const auto lock = guard();
+    return std::exchange(held_, {});
   }
   void change(const LinkCost& cost) override {
     const auto lock = guard();
@@ -48,9 +57,11 @@ class InprocChannel final : public Channel {
   void pass(Parcel parcel) {
     const Bytes size = parcel.payload.empty() ? Bytes{} : parcel.payload.buffer()->charged();
     if (weather_) {
-      if (weather_->holds([this, parcel] { go_on(late(parcel)); })) {
-        ++held_;
-        return;
+      // Whoever comes while another one is held stays behind it.
+      if (!held_.empty()) return held_.push_back(std::move(parcel));
+      if (weather_->holds([this] { go_on(); })) {
+        held_since_ = clock_.now();
+        return held_.push_back(std::move(parcel));
       }
     } else if (cost_.free()) {
       return arrivals_.arrived(std::move(parcel), Duration{});
@@ -61,11 +72,10 @@ class InprocChannel final : public Channel {
     if (cost_.lanes == 1) parcel.due = last_ = std::max(last_, parcel.due);  // in order, whatever the weather
     deliver(std::move(parcel));
   }
-  void go_on(Parcel parcel) {
+  void go_on() {
     {
       const std::lock_guard lock(mutex_);
-      --held_;
-      pass(std::move(parcel));
+      for (Parcel& parcel : std::exchange(held_, {})) pass(late(std::move(parcel)));
     }
     arrivals_.let_go();
   }
@@ -91,7 +101,8 @@ class InprocChannel final : public Channel {
   LinkWeather* weather_;
   std::mutex mutex_;
   LinkServer servers_;
-  std::uint32_t held_ = 0;  // by the weather
+  std::vector<Parcel> held_;  // by the weather
+  Instant held_since_{};
   Instant last_{};
 };
 

@@ -97,5 +97,71 @@ TEST(Routes, a_direct_link_that_is_down_stops_its_devices_until_it_is_up_again) 
   EXPECT_EQ(told.result.weights_sha256, run_under("", by("direct")).result.weights_sha256);
 }
 
+std::vector<std::string> with_detour(const std::string& route) {
+  std::vector<std::string> overrides = by(route);
+  overrides.insert(overrides.end(), {"links.defaults.detour=5ms", "links.defaults.detour_after=30ms"});
+  return overrides;
+}
+
+TEST(Detour, what_a_dead_link_held_goes_another_way_and_the_iteration_goes_on) {
+  const std::string dead =
+      "{ id: dead, when: { event: forward_started, iteration: 10, stage: 1, micro_batch: 4 }, do: link_down, "
+      "on: { link: [1, 2] } }";
+  for (const char* route : {"direct", "delegated", "auto"}) {
+    const Told healthy = run_under("", with_detour(route)), told = run_under(dead, with_detour(route));
+    EXPECT_EQ(told.result.begun_again, 0U);
+    EXPECT_LE(time_of(told, 10), time_of(healthy, 10) + 2 * (30ms + 5ms)) << route << ": one wait each way";
+    EXPECT_LE(time_of(told, 12), time_of(healthy, 12) + 2 * 5ms * 12) << route << ": from then on all go round";
+    ASSERT_EQ(told.routes.size(), 2U) << all(told.routes);
+    EXPECT_TRUE(has(told.routes[0], "boundary 1: the link from stage 1 to stage 2 has let nothing pass for 30 ms"))
+        << text(told.routes[0]);
+    EXPECT_EQ(told.result.weights_sha256, healthy.result.weights_sha256);
+  }
+}
+
+TEST(Detour, tensors_come_back_to_the_link_with_the_iteration_after_it_lets_something_pass) {
+  const std::string down =
+      "{ id: down, at: { iteration: 10 }, do: link_down, on: { link: [1, 2] }, for: { iterations: 3 } }";
+  const Told healthy = run_under("", with_detour("delegated")), told = run_under(down, with_detour("delegated"));
+  EXPECT_GT(time_of(told, 10), time_of(healthy, 10));
+  EXPECT_EQ(time_of(told, 16), time_of(healthy, 16));
+  EXPECT_EQ(told.result.weights_sha256, healthy.result.weights_sha256);
+}
+
+// Any link, at any event of an iteration, for good or for a while.
+TEST(Detour, a_link_dies_in_the_midst_of_an_iteration_a_thousand_seeds) {
+  const std::vector<std::string> overrides = {"job.iterations=6", "links.defaults.detour=300us",
+                                              "links.defaults.detour_after=1ms", "training.micro_batches=4",
+                                              "pipeline.stages=3"};
+  const Topology topology = load(tiny_file(), overrides);
+  const std::string fault_free = bits(run_virtual(topology));
+  const std::array<const char*, 5> events{"forward_started", "forward_done", "backward_started", "backward_done",
+                                          "reduce_done"};
+  std::uint32_t rerouted = 0;
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    const auto draw = [&](std::uint64_t what, std::uint64_t below) { return keyed(what, seed) % below; };
+    const std::uint64_t link = draw(1, 2), event = draw(2, events.size());
+    std::string when = fmt::format("event: {}, iteration: {}, stage: {}", events[event], 2 + draw(3, 4), draw(4, 3));
+    if (event < 4) when += fmt::format(", micro_batch: {}", draw(5, 4));
+    const std::string lasts = draw(6, 2) == 0 ? "" : fmt::format(", for: {{ time: {}us }}", 100 + draw(7, 4000));
+    const auto scenario = load_scenario(
+        "s.yaml", fmt::format("version: 1\nname: test\ntopology: t.yaml\nfaults: [{{ id: dead, when: {{ {} }}, do: "
+                              "link_down, on: {{ link: [{}, {}] }}{} }}]\n",
+                              when, link, link + 1, lasts));
+    ASSERT_TRUE(scenario.scenario) << when;
+    const auto disk = text_disk();
+    const auto world = make_virtual_world({.seed = seed, .log_disk = disk}, disk);
+    world->inject(std::make_shared<FaultBoard>(*scenario.scenario, topology, seed));
+    RunOptions options;
+    options.log_path = "/events.jsonl";
+    const RunResult result = run_job(*world, topology, options);
+    ASSERT_TRUE(sound(result)) << "seed " << seed << ": " << result.reason;
+    ASSERT_EQ(result.begun_again, 0U) << "seed " << seed;
+    ASSERT_EQ(bits(result), fault_free) << "seed " << seed << ", " << when << lasts;
+    rerouted += disk->read("/events.jsonl").value().find("\"rerouted\"") != std::string::npos;
+  }
+  EXPECT_GT(rerouted, 500U);
+}
+
 }  // namespace
 }  // namespace stagecraft::test

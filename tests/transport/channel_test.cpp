@@ -106,6 +106,52 @@ TEST_F(ChannelTest, a_late_hand_over_keeps_its_due_time_and_is_delivered_sooner)
   EXPECT_EQ(last_delay(), 0ms);
 }
 
+// Lets nothing pass until it is told to.
+struct Barrier final : LinkWeather {
+  std::vector<std::function<void()>> held;
+  bool down = true;
+  LinkCost cost(const LinkCost& healthy, Bytes) override { return healthy; }
+  bool holds(std::function<void()> again) override {
+    if (down) held.push_back(std::move(again));
+    return down;
+  }
+  void lift() {
+    down = false;
+    for (const auto& again : std::exchange(held, {})) again();
+  }
+};
+
+TEST_F(ChannelTest, what_a_link_does_not_let_pass_can_be_taken_back_and_is_not_sent_again) {
+  Barrier barrier;
+  const auto channel = make_inproc_channel({1ms, {}, {}}, false, clock, log, &barrier);
+  EXPECT_FALSE(channel->held_since());
+  clock.set(3ms);
+  channel->send({{'a'}, {}, 3ms});
+  clock.set(5ms);
+  channel->send({{'b'}, {}, 5ms});
+  EXPECT_EQ(channel->held_since(), 3ms);
+  const std::vector<Parcel> back = channel->take_back();
+  ASSERT_EQ(back.size(), 2U);
+  EXPECT_EQ(back[0].header, std::vector<char>{'a'});
+  EXPECT_EQ(back[1].header, std::vector<char>{'b'});
+  EXPECT_FALSE(channel->held_since());
+  channel->send({{'c'}, {}, 6ms});
+  clock.set(9ms);
+  barrier.lift();
+  ASSERT_EQ(log.entries.size(), 1U) << "what was taken back is not there any more";
+  EXPECT_EQ(log.entries[0].parcel.header, std::vector<char>{'c'});
+  EXPECT_EQ(log.entries[0].parcel.due, 10ms) << "it leaves when it is let go";
+}
+
+TEST_F(ChannelTest, what_was_held_keeps_its_order_whoever_comes_meanwhile) {
+  Barrier barrier;
+  const auto channel = make_inproc_channel({1ms, {}, {}}, false, clock, log, &barrier);
+  for (const char name : {'a', 'b', 'c'}) channel->send({{name}, {}, 0ms});
+  barrier.lift();
+  ASSERT_EQ(log.entries.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(log.entries[i].parcel.header.front(), "abc"[i]);
+}
+
 TEST_F(ChannelTest, the_law_of_the_link_holds_and_order_is_kept_for_any_traffic) {
   Entropy draws(5, "traffic");
   for (int round = 0; round < 20; ++round) {
@@ -148,7 +194,7 @@ TEST_F(ChannelTest, a_payload_that_crosses_nodes_is_copied) {
     EXPECT_EQ(arena->used(), Bytes{2000});
     std::memset(payload.data(), 0, 12);
     const std::string_view bytes(reinterpret_cast<const char*>(got.data()), 12);
-    EXPECT_EQ(bytes, std::string_view("elevenbytes", 12)) << "what the sender does later is not seen";
+    EXPECT_EQ(bytes, std::string_view("elevenbytes\0", 12)) << "what the sender does later is not seen";
     channel->send({{'h'}, {}, 0ms});
     EXPECT_TRUE(log.entries.back().parcel.payload.empty());
     log.entries.clear();
