@@ -74,6 +74,8 @@ class Cast {
   const RecorderActor& recorder() const { return recorder_; }
   const CoordinatorActor& coordinator() const { return coordinator_; }
   const MigratorActor& migrator() const { return migrator_; }
+  /// None in a world that works.
+  const InjectorActor& injector() const { return injector_; }
 
  private:
   bool is_here(const ActorName& who) const { return !part_ || homes_.of(who) == part_->index; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "actors/new_plan.hpp"
+#include "actors/plan_answer.hpp"
 
 namespace stagecraft {
 
@@ -57,6 +58,12 @@ struct CoordinatorState {
   }
   void apply(const coordinator_effect::MoveTold& e) {
     note({.kind = EventKind::migrated, .at = job->world.now(), .key = e.key, .text = e.text});
+  }
+  void apply(const coordinator_effect::PauseTold& e) {
+    note({.kind = EventKind::paused, .at = job->world.now(), .key = e.key, .text = e.text});
+  }
+  void apply(const coordinator_effect::TellPlan& e) {
+    tell(self, wiring.node, plan_answer(e.wish, *job, e.plan ? e.plan->replicas : job->plan.replicas));
   }
   void apply(const coordinator_effect::Answer& e) { tell(self, wiring.node, e.answer); }
   void apply(const coordinator_effect::InForce& e) {

@@ -86,7 +86,9 @@ std::vector<CoordinatorEffect> CoordinatorMachine::step(const CoordinatorEvent& 
 
 std::optional<Instant> CoordinatorMachine::deadline() const {
   if (phase_ == Phase::ended) return std::nullopt;
-  return std::min({deadline_, probe_at_.value_or(deadline_), move_until_.value_or(deadline_)});
+  if (pausing_.since) return waits_.until;
+  return std::min(
+      {deadline_, probe_at_.value_or(deadline_), move_until_.value_or(deadline_), waits_.until.value_or(deadline_)});
 }
 
 void CoordinatorMachine::on(const Joined& x, Instant now, Effects& effects) {
@@ -110,6 +112,7 @@ void CoordinatorMachine::open_at(Decision decision, Instant due, Instant now, Op
   ready_.clear();
   twins_ready_.clear();
   states_.clear();
+  pausing_.since.reset();
   if (!again || restart_) {  // an iteration that is begun again began with its first attempt
     opened_due_ = due;
     opened_at_ = now;
@@ -175,7 +178,7 @@ void CoordinatorMachine::on(const TwinReady& x, Instant now, Effects& effects) {
 void CoordinatorMachine::maybe_commit(Instant now, Effects& effects) {
   const std::size_t twins = topology_.recovery.twins ? places_.size() : 0;
   const bool followed = twins_ready_.size() == twins || planted(PlantedBug::coordinator_skips_twins);
-  if (ready_.size() < places_.size() || !followed) return;
+  if (ready_.size() < places_.size() || !followed || pauses(now, effects)) return;
   const MoveVerdict verdict = ask_move(now, effects);
   if (verdict != MoveVerdict::wait) commit(now, effects, verdict == MoveVerdict::flip);
 }
@@ -218,7 +221,8 @@ void CoordinatorMachine::commit(Instant now, Effects& effects, bool flips) {
   restart_.reset();
   ++key_.iteration.value;
   if (flips) flip(effects);
-  open_at(decision, due, now, flips ? Opening::moved : Opening::next, effects);
+  open_at(decision, std::max(due, pausing_.ended_at.value_or(due)), now, flips ? Opening::moved : Opening::next,
+          effects);
 }
 
 void CoordinatorMachine::on(const StageReport& x, Instant, Effects& effects) {
@@ -265,7 +269,10 @@ void CoordinatorMachine::on(const PlanProposal& x, Instant, Effects&) {
 }
 
 // An iteration in flight is finished first: its commit sees the wish.
-void CoordinatorMachine::on(const Stop&, Instant, Effects&) { stop_asked_ = true; }
+void CoordinatorMachine::on(const Stop&, Instant now, Effects& effects) {
+  stop_asked_ = true;
+  if (pausing_.wanted) go_on("the job is to end", now, effects);
+}
 
 void CoordinatorMachine::on(const Lost& x, Instant now, Effects& effects) {
   if (phase_ == Phase::ended) return;
@@ -276,6 +283,7 @@ void CoordinatorMachine::on(const Lost& x, Instant now, Effects& effects) {
   effects.emplace_back(Replace{{x.who}});
   if (phase_ == Phase::joining) return;
   phase_ = Phase::recovering;
+  pausing_.since.reset();
   deadline_ = now + topology_.timeouts.stage;
   probe_at_.reset();
 }
@@ -349,6 +357,8 @@ void CoordinatorMachine::on(const GiveUp& x, Instant now, Effects& effects) {
 // often.
 void CoordinatorMachine::on(const Tick&, Instant now, Effects& effects) {
   if (phase_ == Phase::ended) return;
+  if (waits_.until && now >= *waits_.until) tell_waits(effects);
+  if (pausing_.since) return;
   look_at_move(now, effects);
   if (now >= deadline_) {
     if (phase_ == Phase::asking) return try_again(now, effects);
@@ -364,6 +374,7 @@ void CoordinatorMachine::ask(std::string why, Instant now, Effects& effects) {
   stuck_in_ = std::move(why);
   explanations_.clear();
   stuck_.clear();
+  pausing_.since.reset();
   asked_in_ = phase_;
   phase_ = Phase::asking;
   probe_at_.reset();
@@ -374,6 +385,10 @@ void CoordinatorMachine::ask(std::string why, Instant now, Effects& effects) {
 void CoordinatorMachine::on(const Explanation& x, Instant now, Effects& effects) {
   if (phase_ == Phase::ended) return;
   if (x.joined) on(Joined{x.place}, now, effects);
+  if (waits_.until) {
+    waits_.answers[x.place] = x;
+    if (waits_.answers.size() == places_.size()) tell_waits(effects);
+  }
   const bool stuck = x.busy >= topology_.timeouts.operation;
   if (phase_ == Phase::asking) {
     explanations_[x.place] = x.text;
@@ -402,11 +417,8 @@ void CoordinatorMachine::try_again(Instant now, Effects& effects) {
   if (lost.empty()) begin_again(stuck_in_, now, effects);
 }
 
-std::string CoordinatorMachine::missing_text() const {
+std::string CoordinatorMachine::missing_list() const {
   std::vector<std::string> missing;
-  if (phase_ == Phase::reporting && states_.size() == places_.size())
-    return fmt::format("the checkpoint after iteration {} was not written within {}; see what its disk is doing",
-                       key_.iteration.value - 1, format(topology_.timeouts.iteration));
   for (const Place p : places_) {
     const bool here = phase_ == Phase::joining   ? joined_.contains(p)
                       : phase_ == Phase::running ? ready_.contains(p)
@@ -415,11 +427,17 @@ std::string CoordinatorMachine::missing_text() const {
     if (phase_ == Phase::running && topology_.recovery.twins && !twins_ready_.contains(p))
       missing.push_back("the twin of " + name_of(p));
   }
+  return fmt::format("{}", fmt::join(missing, ", "));
+}
+
+std::string CoordinatorMachine::missing_text() const {
+  if (phase_ == Phase::reporting && states_.size() == places_.size())
+    return fmt::format("the checkpoint after iteration {} was not written within {}; see what its disk is doing",
+                       key_.iteration.value - 1, format(topology_.timeouts.iteration));
   if (phase_ == Phase::joining)
-    return fmt::format("start-up did not end within {}; missing: {}", format(topology_.timeouts.stage),
-                       fmt::join(missing, ", "));
+    return fmt::format("start-up did not end within {}; missing: {}", format(topology_.timeouts.stage), missing_list());
   return fmt::format("iteration {} did not end within {}; not ready: {}", key_.iteration.value,
-                     format(topology_.timeouts.iteration), fmt::join(missing, ", "));
+                     format(topology_.timeouts.iteration), missing_list());
 }
 
 void CoordinatorMachine::give_up(Effects& effects) {

@@ -62,6 +62,16 @@ struct InForce {
 struct Missed {
   Lost lost;
 };
+/// No iteration opens for a while, or again: to be recorded.
+struct PauseTold {
+  Key key;
+  std::string text;
+};
+/// To the node: the plan in force; none: that with which the job began.
+struct TellPlan {
+  WishId wish;
+  std::optional<PlanProposal> plan;
+};
 /// An iteration is begun again: why.
 struct BeginAgain {
   Key key;
@@ -74,11 +84,12 @@ using CoordinatorEffect =
     std::variant<coordinator_effect::Checkpoint, coordinator_effect::Broadcast, coordinator_effect::Commit,
                  coordinator_effect::AskAll, coordinator_effect::End, coordinator_effect::Adopt,
                  coordinator_effect::Missed, coordinator_effect::BeginAgain, coordinator_effect::MoveTold,
-                 coordinator_effect::Answer, coordinator_effect::InForce, move_effect::Lead, move_effect::AskVote,
-                 Replace, FindCheckpoint, Restore>;
-using CoordinatorEvent =
-    std::variant<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound, PlanProposal,
-                 MoveProposal, MoveVote, KeepCheckpoint, Lost, Replaced, Stop, GiveUp, Tick, Explanation>;
+                 coordinator_effect::Answer, coordinator_effect::InForce, coordinator_effect::PauseTold,
+                 coordinator_effect::TellPlan, move_effect::Lead, move_effect::AskVote, Replace, FindCheckpoint,
+                 Restore>;
+using CoordinatorEvent = std::variant<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome,
+                                      CheckpointFound, PlanProposal, MoveProposal, MoveVote, KeepCheckpoint, Pause,
+                                      Resume, AskWaits, AskPlan, Lost, Replaced, Stop, GiveUp, Tick, Explanation>;
 
 class CoordinatorMachine {
  public:
@@ -118,6 +129,10 @@ class CoordinatorMachine {
   void on(const MoveProposal& x, Instant now, Effects& effects);
   void on(const MoveVote& x, Instant now, Effects& effects);
   void on(const KeepCheckpoint& x, Instant now, Effects& effects);
+  void on(const Pause& x, Instant now, Effects& effects);
+  void on(const Resume& x, Instant now, Effects& effects);
+  void on(const AskWaits& x, Instant now, Effects& effects);
+  void on(const AskPlan& x, Instant now, Effects& effects);
   void on(const GiveUp& x, Instant now, Effects& effects);
   void on(const Stop& x, Instant now, Effects& effects);
   void on(const Tick& x, Instant now, Effects& effects);
@@ -143,6 +158,10 @@ class CoordinatorMachine {
   void tell_of_move(const MoveProposal& x, WishAnswer answer, Effects& effects) const;
   void flip(Effects& effects);
   void look_at_move(Instant now, Effects& effects);
+  bool pauses(Instant now, Effects& effects);
+  void go_on(const std::string& why, Instant now, Effects& effects);
+  void tell_waits(Effects& effects);
+  std::string missing_list() const;
   Minutes minutes_of(const Open& open);
   void ask(std::string why, Instant now, Effects& effects);
   void give_up(Effects& effects);
@@ -180,6 +199,19 @@ class CoordinatorMachine {
   std::optional<Instant> move_until_;        // when it is given up
   bool holds_ = false;                       // an iteration is complete and waits for votes
   std::shared_ptr<const JobPlan> laid_out_;  // the plan of the layout in force, if it is not the first one
+  /// What people want: no other iteration before they say so.
+  struct Pausing {
+    bool wanted = false;
+    std::vector<WishId> wishes;       // to be told when the iteration that runs is complete
+    std::optional<Instant> since;     // it is complete, and held
+    std::optional<Instant> ended_at;  // of the last pause
+  } pausing_;
+  /// What they ask: what does everyone wait for?
+  struct Asking {
+    std::vector<WishId> wishes;
+    std::map<Place, Explanation> answers;
+    std::optional<Instant> until;
+  } waits_;
   Instant opened_due_{}, opened_at_{}, deadline_{};
   std::optional<Instant> probe_at_;  // when to ask whether an operator takes too long
   std::string stuck_in_;             // what had not ended when the deadline passed

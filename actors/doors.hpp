@@ -12,9 +12,9 @@ namespace stagecraft {
 
 struct NewStage;
 struct NewTwin;
-using CoordinatorActor =
-    Door<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound, PlanProposal, MoveProposal,
-         MoveVote, KeepCheckpoint, Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
+using CoordinatorActor = Door<Joined, IterationReady, TwinReady, StageReport, CheckpointOutcome, CheckpointFound,
+                              PlanProposal, MoveProposal, MoveVote, KeepCheckpoint, Pause, Resume, AskWaits, AskPlan,
+                              Lost, Replaced, Stop, GiveUp, Tick, Explanation, NewStage, NewTwin>;
 struct MigratorWiring;
 using MigratorActor = Door<MigratorWiring, Move, IterationOpened, OperatorDone>;
 struct PlannerWiring;
@@ -30,13 +30,14 @@ struct TwinWiring;
 using TwinActor = Door<TwinWiring, Restore, Open, TwinGradients, AskState, StateGiven, LoanOver, LeadMove, MovingState,
                        MovingGradients, AskVote, OperatorDone, NewStage, NewTwin>;
 struct LinkWiring;
-using LinkActor =
-    Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, Credit, AskPlace, LetGo, NewRoute, NewStage>;
+using LinkActor = Door<LinkWiring, TensorMessage, Announcement, ParcelMessage, Credit, AskPlace, LetGo, WatchLink,
+                       NewRoute, NewStage>;
 struct ReducerWiring;
 using ReducerActor = Door<ReducerWiring, Subtrees, StageDone, Segments, Reduced, TiePart, Tied, NewStage, NewTwin>;
 struct MonitorWiring;
-using MonitorActor = Door<MonitorWiring, Timings, LinkTimings, IterationOpened, AskWindow, AskProfile>;
-using RecorderActor = Door<Event, Events, CloseLog>;
+using MonitorActor =
+    Door<MonitorWiring, Timings, LinkTimings, IterationOpened, AskWindow, AskProfile, AskTop, ChangeSetting>;
+using RecorderActor = Door<Event, Events, AskEvents, CloseLog>;
 struct NodeWiring;
 struct TakeOver;
 using NodeActor = Door<NodeWiring, IterationReport, WishAnswer, JobEnded, Profile, LogClosed, Replace, NodeFailed,
@@ -107,8 +108,8 @@ struct ReducerWiring {
   TwinActor twin;                      ///< none: the job keeps no twins
 };
 
-/// Told from outside by the board of faults, and by its timer.
-using InjectorActor = Door<Happened, Tick>;
+/// Told from outside by the board of faults, by people, and by its timer.
+using InjectorActor = Door<Happened, Tick, InjectFault, HealFault>;
 
 class Cast;
 struct NodeWiring {

@@ -11,10 +11,10 @@
 namespace stagecraft {
 
 std::string_view name_of(EventKind kind) {
-  static constexpr std::array<std::string_view, 20> names = {
-      "joined",      "opened", "ran",       "sent",     "arrived",   "committed", "stopped",
-      "resumed",     "saved",  "planned",   "injected", "lost",      "moved",     "migrated",
-      "begun_again", "ended",  "violation", "led",      "straggler", "rerouted"};
+  static constexpr std::array<std::string_view, 22> names = {
+      "joined",    "opened",  "ran",       "sent",     "arrived", "committed", "stopped",     "resumed",
+      "saved",     "planned", "injected",  "lost",     "moved",   "migrated",  "begun_again", "ended",
+      "violation", "led",     "straggler", "rerouted", "paused",  "set"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

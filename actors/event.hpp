@@ -35,6 +35,8 @@ enum class EventKind : std::uint8_t {
   led,          ///< another node leads the job from now on; `text` says which and why
   straggler,    ///< a link or a stage has become slow, or is no more; `text` says which, how much and since when
   rerouted,     ///< tensors go over a link by another route; `text` says which and why
+  paused,       ///< no iteration opens for a while, or again; `text` says who asked for it
+  set,          ///< a threshold was changed; `text` says which, from what to what, and who asked for it
 };
 std::string_view name_of(EventKind kind);
 

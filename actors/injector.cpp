@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace stagecraft {
 
@@ -18,7 +19,33 @@ struct InjectorState {
   FaultBoard* board = nullptr;
   std::optional<InjectorMachine> machine;
   std::optional<Instant> armed_for;
+  std::map<std::size_t, std::string> by_hand;  // who asked for it
 
+  void on(const InjectFault& x) {
+    by_hand[board->add(x.fault)] = x.who;
+    apply(machine->inject(x.fault, job->world.now()));
+    answer(x.wish, WishAnswer::Fate::done, fmt::format("'{}' strikes", x.fault.id));
+  }
+  void on(const HealFault& x) {
+    std::vector<std::string> in_force, healed;
+    for (std::size_t i = 0; i < machine->faults().size(); ++i) {
+      if (!machine->is_in_force(i)) continue;
+      const std::string& id = machine->faults()[i].id;
+      in_force.push_back(id);
+      if (!x.id.empty() && id != x.id) continue;
+      healed.push_back(id);
+      by_hand[i] = x.who;
+      apply(machine->heal(i));
+    }
+    const std::string there = in_force.empty() ? "none is" : fmt::format("{} are", fmt::join(in_force, ", "));
+    if (healed.empty())
+      return answer(x.wish, WishAnswer::Fate::refused,
+                    x.id.empty() ? "no fault is in force" : fmt::format("no fault '{}' is in force; {}", x.id, there));
+    answer(x.wish, WishAnswer::Fate::done, fmt::format("healed: {}", fmt::join(healed, ", ")));
+  }
+  void answer(WishId wish, WishAnswer::Fate fate, std::string text) {
+    tell(self, node, WishAnswer{fate, wish, std::move(text), machine->iteration(), {}, {}});
+  }
   void on(const Happened& x) { apply(machine->step(x, job->world.now())); }
   void on(const Tick&) {
     armed_for.reset();
@@ -26,12 +53,13 @@ struct InjectorState {
   }
   void apply(const std::vector<FaultSwitch>& switches) {
     for (const FaultSwitch& s : switches) {
-      const FaultSpec& fault = board->scenario().faults[s.fault];
+      const FaultSpec fault = machine->faults()[s.fault];
       board->note({s.fault, s.on, job->world.now(), machine->iteration()});
       tell(self, recorder,
            Event{.kind = EventKind::injected,
                  .at = job->world.now(),
-                 .text = fmt::format("{} ({}) {}", fault.id, name_of(fault.kind), s.on ? "strikes" : "heals")});
+                 .text = fmt::format("{} ({}) {}{}", fault.id, name_of(fault.kind), s.on ? "strikes" : "heals",
+                                     by_hand.contains(s.fault) ? ", " + by_hand.at(s.fault) : "")});
       if (fault.kind == FaultKind::kill) {
         const auto role = fault.on.kind == FaultTarget::Kind::twin ? Member::Role::twin : Member::Role::stage;
         tell(self, node, KillOrder{{role, {fault.on.stage, fault.on.replica.value_or(ReplicaId{0})}}});

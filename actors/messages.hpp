@@ -12,6 +12,7 @@
 #include "actors/caf.hpp"
 #include "actors/event.hpp"
 #include "actors/faults/injector_machine.hpp"
+#include "actors/wish_messages.hpp"
 #include "gpu/stream.hpp"
 #include "model/checkpoint/checkpoint.hpp"
 #include "model/job_plan.hpp"
@@ -289,20 +290,6 @@ struct CheckpointOutcome {  ///< checkpointer -> coordinator
   std::string error;  ///< empty: it stands
 };
 
-// -- wishes from outside, and their answers (Life of a request)
-using WishId = Id<struct WishTag>;  ///< of one run, counted from 1; 0: nobody waits for an answer
-/// migrator, coordinator -> node: what became of a wish.
-struct WishAnswer {
-  enum class Fate : std::uint8_t { done, refused, given_up } fate = Fate::done;
-  WishId wish;
-  std::string text;     ///< what was done, or why it was not, with numbers
-  Iteration iteration;  ///< of layers: the first one under the new layout; of a checkpoint: the last one in it
-  Layout layout;        ///< of layers: in force from now on
-};
-struct KeepCheckpoint {  ///< main -> coordinator: the state after the iteration that runs is to be kept
-  WishId wish;
-};
-
 // -- layers on their way (Life of a move)
 /// From outside -> migrator: these layers to that stage, or this layout, once an iteration has opened.
 struct Move {
@@ -393,8 +380,10 @@ struct Explain {};  ///< coordinator -> stages: what are you waiting for?
 struct Explanation {
   Place place;
   bool joined = false;  ///< it is initialised
-  std::string text;
-  Duration busy{};  ///< how long the operator on its device has been running; zero: none is
+  std::string text{};
+  Duration busy{};                   ///< how long the operator on its device has been running; zero: none is
+  Duration idle{};                   ///< otherwise: since it last did something
+  std::vector<StageId> waits_for{};  ///< at most one: whose output its next operator lacks
 };
 
 /// coordinator -> node: a committed iteration.

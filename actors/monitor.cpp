@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "actors/busy_times.hpp"
 #include "actors/routes.hpp"
 #include "actors/straggler_watch.hpp"
 
@@ -48,6 +49,7 @@ struct MonitorState {
   std::map<std::pair<std::uint32_t, Direction>, std::vector<LinkActor>> senders;
   Routes routes;
   std::optional<StragglerWatch> watch;
+  BusyTimes busy;
   using ByPlace = std::map<Place, std::map<std::optional<OperatorKind>, Samples>>;
   ByPlace samples, window;  // of the run; since the planner asked last
 
@@ -61,7 +63,10 @@ struct MonitorState {
   void on(const Timings& x) {
     add(samples, x.timings);
     if (planner) add(window, x.timings);
-    for (const Timing& timing : x.timings) watch->add(timing);
+    for (const Timing& timing : x.timings) {
+      watch->add(timing);
+      busy.add(timing);
+    }
   }
   void on(const LinkTimings& x) {
     watch->add(x);
@@ -69,6 +74,7 @@ struct MonitorState {
       post(self, job->world, senders[{x.boundary, x.direction}].at(x.replica.value), NewRoute{*route, {}});
   }
   void on(const IterationOpened& x) {
+    busy.opened(x.key, job->world.now());
     const StragglerWatch::Found found = watch->opened(x);
     for (const std::string& text : found.texts)
       tell(self, recorder, Event{.kind = EventKind::straggler, .at = job->world.now(), .key = x.key, .text = text});
@@ -85,6 +91,36 @@ struct MonitorState {
     std::vector<SlowLink> slow = watch->slow_links();
     routes.note_in(slow);
     post(self, job->world, planner, SlowLinks{std::move(slow), fmt::format("{}", fmt::join(why, "; "))});
+  }
+  void on(const AskTop& x) { tell(self, node, busy.table(x.wish)); }
+  void on(const ChangeSetting& x) {
+    DetectorSettings wanted = watch->settings();
+    const double before = value_of(wanted, x.name);
+    WishAnswer answer{WishAnswer::Fate::done, x.wish, {}, {}, {}, {}};
+    if (x.name.empty()) {
+      answer.text = "the thresholds of the straggler detector";
+    } else if (!set_by_name(wanted, x.name, x.value)) {
+      answer.fate = WishAnswer::Fate::refused;
+      answer.text = fmt::format("{} can't be {}", x.name, x.value);
+    } else if (const auto why = complaint(wanted)) {
+      answer.fate = WishAnswer::Fate::refused;
+      answer.text = *why;
+    } else {
+      watch->set(wanted);
+      answer.text = fmt::format("{} was {} and is {} from the next iteration on", x.name, before, x.value);
+      tell(self, recorder,
+           Event{.kind = EventKind::set,
+                 .at = job->world.now(),
+                 .text = fmt::format("straggler detector: {}, {}", answer.text, x.who)});
+    }
+    for (const DetectorSetting& s : listed(watch->settings()))
+      answer.rows.push_back({.who = std::string(s.name), .what = fmt::format("{}", s.value)});
+    tell(self, node, std::move(answer));
+  }
+  static double value_of(const DetectorSettings& settings, std::string_view name) {
+    for (const DetectorSetting& s : listed(settings))
+      if (s.name == name) return s.value;
+    return 0;
   }
   void on(const AskWindow& x) {
     tell(self, planner, Window{x.key, rows(window)});

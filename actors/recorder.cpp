@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "actors/chrome_trace.hpp"
+#include "actors/event_ring.hpp"
 
 namespace stagecraft {
 
 namespace {
 
 constexpr std::size_t ring_size = 50'000;                  // events for the trace, about 8 MiB; 25 MB of JSON at most
+constexpr std::size_t decisions_kept = 200;                // for whoever asks why, however long ago they were
 constexpr std::size_t batch = 64U << 10;                   // bytes of log lines that go to the disk at once
 constexpr std::uint64_t operator_log_limit = 64ULL << 20;  // bytes of log lines about single operators and tensors
 
@@ -18,26 +20,6 @@ constexpr std::uint64_t operator_log_limit = 64ULL << 20;  // bytes of log lines
 struct OperatorCount {
   std::vector<bool> ran;
   std::uint64_t forward = 0, backward = 0, weight = 0;
-};
-
-// The newest events, in a buffer that goes round when it is full.
-class Ring {
- public:
-  void push(const Event& event) {
-    if (events_.size() < ring_size) return events_.push_back(event);
-    events_[oldest_] = event;
-    oldest_ = (oldest_ + 1) % ring_size;
-  }
-  /// Oldest first.
-  std::vector<Event> in_order() const {
-    std::vector<Event> all(events_.begin() + static_cast<std::ptrdiff_t>(oldest_), events_.end());
-    all.insert(all.end(), events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(oldest_));
-    return all;
-  }
-
- private:
-  std::vector<Event> events_;
-  std::size_t oldest_ = 0;
 };
 
 struct RecorderState {
@@ -51,7 +33,7 @@ struct RecorderState {
   std::uint64_t losses = 0, begun_again = 0;
   Key newest;                      // that was opened
   std::map<Place, Key> newest_at;  // that a stage has told of
-  Ring ring;
+  EventRing ring{ring_size}, decisions{decisions_kept};
   std::string lines;                    // of the log, not yet on their way
   std::uint64_t unsent = 0;             // how many
   std::map<Key, OperatorCount> counts;  // of at most three iterations, each attempt by itself
@@ -73,7 +55,8 @@ struct RecorderState {
     losses += event.kind == EventKind::lost;
     begun_again += event.kind == EventKind::begun_again;
     write(event);
-    ring.push(event);
+    ring.push(count, event);
+    if (is_decision(event)) decisions.push(count, event);
   }
   // Epochs only grow, and each opening has a key of its own.
   void on_open(Key key) {
@@ -154,12 +137,13 @@ struct RecorderState {
     if (!job->world.log(job->log_path, std::exchange(lines, {}))) dropped += unsent;
     unsent = 0;
   }
+  void on(const AskEvents& x) { tell(self, node, (x.decisions ? decisions : ring).find(x, job->world.now())); }
   void on(const CloseLog&) {
     const Key last = decided.contains(committed) ? decided.at(committed) : Key{};
     while (!decided.empty()) check_first();
     send_lines();
     LogClosed closed;
-    const std::vector<Event> events = ring.in_order();
+    const std::vector<Event> events = ring.all();
     for (const Event& e : events)
       if (e.kind == EventKind::ran && e.key == last)
         closed.last_iteration.push_back({*e.place, e.op.value_or(Operator{}), e.start, e.at, !e.op});

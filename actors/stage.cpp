@@ -294,8 +294,7 @@ struct StageActorState {
   // Virtual time: choose when every event of this instant has been seen. Real time does not pay for that.
   void arm(Instant at) {
     if (!job->world.is_virtual()) return choose(at);
-    job->world.when_quiet(
-        [to = StageActor{self}, over = InstantOver{key}] { tell_from_outside(to, over); });
+    job->world.when_quiet([to = StageActor{self}, over = InstantOver{key}] { tell_from_outside(to, over); });
   }
   void apply(const stage_effect::Arm&) { arm(moment); }
   void apply(const stage_effect::Wake& e) {
@@ -455,7 +454,7 @@ struct StageActorState {
   // -- the watch
   void on(const Explain&) {
     notes.tell_all(self);
-    Explanation answer{place, born, {}, {}};
+    Explanation answer{.place = place, .joined = born, .idle = job->event_time(job->world.now()) - moment};
     if (in_flight) {
       answer.busy = std::max(job->world.now() - in_flight->since, Duration{1});
       answer.text = fmt::format("its device has been busy with {} for {}", to_text(*in_flight), format(answer.busy));
@@ -465,6 +464,7 @@ struct StageActorState {
                                 : "it waits for an Open or for its replicas' parameters";
     } else {
       answer.text = outbox.waiting() ? outbox.explain() : machine.explain();
+      if (const auto chunk = machine.awaits()) answer.waits_for = {job->stage_of(*chunk)};
     }
     post(self, job->world, wiring.coordinator, std::move(answer));
   }

@@ -16,6 +16,10 @@ class StragglerWatch {
  public:
   StragglerWatch(const PipelineShape& shape, std::uint32_t replicas);
 
+  const DetectorSettings& settings() const { return detector_.settings(); }
+  /// From the next iteration on; `complaint` must have none.
+  void set(const DetectorSettings& settings) { detector_.set(settings); }
+
   void add(const Timing& x);
   void add(const LinkTimings& x);
 

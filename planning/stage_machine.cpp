@@ -355,6 +355,16 @@ std::optional<Operator> StageMachine::next() const {
   return std::nullopt;
 }
 
+std::optional<ChunkId> StageMachine::awaits() const {
+  const auto op = busy_ ? std::nullopt : next();
+  if (!op) return std::nullopt;
+  const Cell& cell = at(op->chunk, op->micro_batch);
+  if (op->kind == OperatorKind::forward && !cell.input && !starts_here(op->chunk)) return ChunkId{op->chunk.value - 1};
+  const bool is_backward = op->kind == OperatorKind::backward_input || op->kind == OperatorKind::backward;
+  if (is_backward && cell.forward_done && !cell.gradient) return ChunkId{op->chunk.value + 1};
+  return std::nullopt;
+}
+
 std::string StageMachine::explain() const {
   if (busy_) return "an operator is running";
   if (finished()) return services_.empty() ? "all operators done" : "all operators done, a service operator is due";

@@ -154,6 +154,8 @@ class StageMachine {
   std::optional<Operator> next() const;
   /// What keeps an operator that has not begun from starting.
   std::string missing(const Operator& op) const;
+  /// The chunk whose output that operator lacks; none: it lacks something else, or nothing.
+  std::optional<ChunkId> awaits() const;
   /// What the stage waits for, in one line, for reports of a hang: "idle; next 2F3 waits for its input from chunk 1".
   std::string explain() const;
 

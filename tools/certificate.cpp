@@ -121,8 +121,10 @@ std::optional<Credentials> existing_authority(Disk& disk, const Folder& folder) 
 Json to_json(const std::string& name, const Folder& folder, const Credentials& made) {
   const auto end = end_of_certificate(made.certificate);
   STAGECRAFT_ASSERT(end, "a certificate of '{}' without an end", name);
-  return {
-      {"name", name}, {"certificate", folder.certificate(name)}, {"key", folder.key(name)}, {"expires", to_text(*end)}};
+  return {{"name", name},
+          {"certificate", folder.certificate(name)},
+          {"key", folder.key(name)},
+          {"expires", stagecraft::to_text(*end)}};
 }
 
 void print(const Json& made, bool json) {

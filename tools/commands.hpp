@@ -35,10 +35,12 @@ struct FileOptions {
 
 struct RunCommandOptions {
   FileOptions file;
-  bool resume = false;      ///< continue a checkpoint: `resume_path`, or the newest that is sound
-  std::string resume_path;  ///< empty: the newest one
-  bool fresh = false;       ///< start anew although there are checkpoints
-  bool processes = false;   ///< each node of the file in a process of its own, on this machine
+  bool resume = false;                   ///< continue a checkpoint: `resume_path`, or the newest that is sound
+  std::string resume_path;               ///< empty: the newest one
+  bool fresh = false;                    ///< start anew although there are checkpoints
+  bool processes = false;                ///< each node of the file in a process of its own, on this machine
+  bool faults = false;                   ///< people may break it: `inject`
+  std::optional<std::uint16_t> metrics;  ///< the port of /metrics; 0: any that is free
 };
 
 /// One node of several. The first one runs the job, as `run` does.
@@ -70,6 +72,7 @@ struct PlanOptions {
   bool exact = false;                      ///< search for the optimum
   std::string list;                        ///< a file with a list of one's own; empty: none
   std::string svg, trace;                  ///< files to be written; empty: none
+  std::string socket;                      ///< without a file: of the job that is asked for its plan
 };
 
 struct ReproduceOptions {
@@ -105,6 +108,8 @@ struct ScenarioOptions {
 struct TalkOptions {
   std::vector<std::string> words;  ///< the verb's name first
   std::string socket;              ///< empty: that of the newest run here
+  bool check = false;              ///< of the status: whether the job gets on
+  std::string within{};            ///< and what is too long for it; empty: as its topology says
   bool json = false;
 };
 
@@ -124,6 +129,12 @@ struct ScriptOptions {
   bool trusted = false;                ///< it may read and write files anywhere, and start processes
 };
 
+struct TraceOptions {
+  std::string file;
+  bool iterations = false;  ///< each of them, too
+  bool json = false;
+};
+
 int check_command(const FileOptions& options);
 int run_command(const RunCommandOptions& options);
 int node_command(const NodeOptions& options);
@@ -136,6 +147,7 @@ int scenario_swarm_command(const ScenarioOptions& options);
 int talk_command(const TalkOptions& options);
 int shell_command(const ShellOptions& options);
 int script_command(const ScriptOptions& options);
+int trace_summary_command(const TraceOptions& options);
 int explain_command(const std::string& code);
 int certificate_command(const CertificateOptions& options);
 int checkpoint_ls_command(const CheckpointOptions& options);

@@ -4,6 +4,7 @@
 
 #include "config/diagnostics.hpp"
 #include "model/checkpoint/checkpoint_folder.hpp"
+#include "tools/verb_parts.hpp"
 
 namespace stagecraft::tools {
 
@@ -30,16 +31,6 @@ Json id_of(const Json& request) {
   return fine ? *id : Json();
 }
 
-Answer plain(const WishAnswer& x) {
-  Json data = Json::object();
-  if (x.iteration.value > 0) data["iteration"] = x.iteration.value;
-  if (!x.layout.empty()) data["layout"] = x.layout;
-  const Outcome outcome = x.fate == WishAnswer::Fate::done      ? Outcome::done
-                          : x.fate == WishAnswer::Fate::refused ? Outcome::refused
-                                                                : Outcome::given_up;
-  return {outcome, x.text, std::move(data)};
-}
-
 // To whoever has asked for the end.
 Answer end_answer(const JobEnded& end, const RunningJob& job) {
   Answer answer{Outcome::done, end.reason, Json{{"saved_iteration", end.saved_iteration}}};
@@ -51,6 +42,17 @@ Answer end_answer(const JobEnded& end, const RunningJob& job) {
   if (!end.checkpoint_error.empty()) answer.text += "; the last checkpoint is not written: " + end.checkpoint_error;
   const bool well = end.ending == Ending::done || end.ending == Ending::stopped;
   if (!well || !end.checkpoint_error.empty()) answer.outcome = Outcome::given_up;
+  return answer;
+}
+
+// To a request that the end of the job leaves open.
+Answer last_answer(const Waiting& what, const RunningJob& job) {
+  const bool for_the_end = !what.wish && !what.iteration;
+  Answer answer = for_the_end ? end_answer(*job.end(), job)
+                  : is_done(what.iteration, job)
+                      ? where_it_stands(Outcome::done, job)
+                      : Answer{Outcome::given_up, "the job has ended before that: " + job.end()->reason};
+  answer.data["ended"] = true;
   return answer;
 }
 
@@ -110,24 +112,25 @@ void ControlDesk::serve(const LineServer::Line& line, const Json& request, Runni
   Served served = verb->serve(request.value("arguments", Json::object()), job, line.process);
   if (const auto* at_once = std::get_if<Answer>(&served)) return answer(line.client, id, *at_once);
   const Instant now = job.world().now();
-  waiting_.push_back({line.client, id, verb, std::get<Waiting>(served).wish, now,
-                      now + longest_wait(job.topology().timeouts), now + word_every});
+  const Waiting& what = std::get<Waiting>(served);
+  waiting_.push_back({line.client, id, verb, what, now,
+                      now + what.within.value_or(longest_wait(job.topology().timeouts)), now + word_every});
 }
 
 void ControlDesk::settle(const WishAnswer& x, const RunningJob& job) {
-  const auto asked = std::find_if(waiting_.begin(), waiting_.end(), [&](const Request& r) { return r.wish == x.wish; });
+  const auto asked =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const Request& r) { return r.what.wish == x.wish; });
   if (asked == waiting_.end()) return;  // it was answered already: too late
-  answer(asked->client, asked->id, asked->verb->settle ? asked->verb->settle(x, job) : plain(x));
+  answer(asked->client, asked->id, settled(*asked->verb, x, job));
   waiting_.erase(asked);
 }
 
 void ControlDesk::look_at_waiting(const RunningJob& job) {
   const Instant now = job.world().now();
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    if (now >= it->until) {
-      answer(it->client, it->id,
-             {Outcome::late, fmt::format("not decided within {}; it may still be done: ask for the status later",
-                                         format(it->until - it->since))});
+    const bool is_so = is_done(it->what.iteration, job);
+    if (is_so || now >= it->until) {
+      answer(it->client, it->id, is_so ? where_it_stands(Outcome::done, job) : late_answer(*it, job));
       it = waiting_.erase(it);
       continue;
     }
@@ -145,11 +148,14 @@ void ControlDesk::look_at_waiting(const RunningJob& job) {
   }
 }
 
+Answer ControlDesk::late_answer(const Request& request, const RunningJob& job) {
+  if (request.what.within) return where_it_stands(Outcome::late, job);
+  return {Outcome::late, fmt::format("not decided within {}; it may still be done: ask for the status later",
+                                     format(request.until - request.since))};
+}
+
 void ControlDesk::close(const RunningJob& job) {
-  for (const Request& r : waiting_)
-    answer(r.client, r.id,
-           r.wish ? Answer{Outcome::given_up, "the job has ended before that: " + job.end()->reason}
-                  : end_answer(*job.end(), job));
+  for (const Request& r : waiting_) answer(r.client, r.id, last_answer(r.what, job));
   waiting_.clear();
   server_.reset();
 }

@@ -27,7 +27,7 @@ class ControlDesk {
     std::uint64_t client = 0;
     Json id;
     const Verb* verb = nullptr;
-    std::optional<WishId> wish;  // none: it waits for the end of the job
+    Waiting what;  // neither wish nor iteration: the end of the job
     Instant since{}, until{}, next_word{};
   };
 
@@ -36,6 +36,7 @@ class ControlDesk {
   void serve(const LineServer::Line& line, const Json& request, RunningJob& job);
   void settle(const WishAnswer& answer, const RunningJob& job);
   void look_at_waiting(const RunningJob& job);
+  static Answer late_answer(const Request& request, const RunningJob& job);
   void close(const RunningJob& job);
   void answer(std::uint64_t client, const Json& id, const Answer& answer);
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "actors/faults/fault_board.hpp"
+
 namespace stagecraft::tools {
 
 namespace {
@@ -46,6 +48,24 @@ std::string device_name(const Topology& topology, std::uint32_t device) {
 std::uint32_t times_replaced(const Outbox::Losses& losses, const Member& who) {
   const auto it = losses.replaced.find(who);
   return it == losses.replaced.end() ? 0 : it->second;
+}
+
+std::string target_text(const FaultTarget& on) {
+  using enum FaultTarget::Kind;
+  switch (on.kind) {
+    case link:
+      return fmt::format("link/{}-{}", on.stage.value, on.other.value);
+    case stage:
+    case twin:
+      return fmt::format("{}/{}", on.kind == stage ? "stage" : "twin", on.stage.value);
+    case nodes:
+      return fmt::format("node/{}", fmt::join(on.node_names, ", node/"));
+    case disk:
+      return "the checkpoints";
+    case job:
+      break;
+  }
+  return "the job";
 }
 
 Json losses_of(const Outbox::Losses& losses) {
@@ -132,6 +152,41 @@ Json devices_of(const RunningJob& job) {
   return list;
 }
 
+Json actors_of(const RunningJob& job) {
+  Json list = Json::array();
+  for (const auto& [name, times] : job.actors()) list.push_back({{"actor", name}, {"spawned", times}});
+  return list;
+}
+
+Json faults_of(const RunningJob& job) {
+  Json list = Json::array();
+  const FaultBoard* board = job.world().faults();
+  if (!board) return list;
+  const std::vector<FaultSpec> faults = board->faults();
+  std::vector<std::string> states(faults.size(), "not yet");
+  for (const FaultMoment& moment : board->moments())
+    states[moment.fault] = fmt::format("{} in iteration {}",
+                                       !moment.on                                ? "over"
+                                       : strikes_once(faults[moment.fault].kind) ? "struck"
+                                                                                 : "in force",
+                                       moment.iteration.value);
+  for (std::size_t i = 0; i < faults.size(); ++i)
+    list.push_back({{"fault", faults[i].id},
+                    {"do", name_of(faults[i].kind)},
+                    {"on", target_text(faults[i].on)},
+                    {"state", states[i]}});
+  return list;
+}
+
+Duration since_progress(const RunningJob& job) {
+  const auto& newest = job.newest();
+  const Duration age = job.age();
+  if (!newest) return age;
+  // By the clock of another process it may be, where that one led the job when the iteration was decided.
+  const Duration since = job.world().now() - std::max(newest->at, job.resumed().value_or(newest->at));
+  return since < Duration{} || since > age ? age : since;
+}
+
 Json status_of(const RunningJob& job) {
   const Topology& topology = job.topology();
   const auto& newest = job.newest();
@@ -145,7 +200,9 @@ Json status_of(const RunningJob& job) {
   j["iteration_ms"] = newest ? Json(static_cast<double>(newest->time.count()) / 1e6) : Json();
   j["tokens"] = newest ? Json(newest->tokens) : Json();
   j["running_s"] = static_cast<double>(job.age().count()) / 1e9;
+  j["since_progress_s"] = static_cast<double>(since_progress(job).count()) / 1e9;
   j["stopping"] = job.stopping();
+  j["paused"] = job.paused();
   j["layout"] = job.layout();
   j["moves"] = job.moves();
   j["losses"] = losses_of(losses);

@@ -96,7 +96,17 @@ void add_plan_verb(CLI::App& app, PlanOptions& options, int& code) {
   for (const char* name : {"--schedule", "--dispatch", "--warmup", "--compare", "--list", "--svg", "--trace"})
     plan->get_option(name)->check(
         [](const std::string& text) { return text.empty() ? "expected a value, got ''" : ""; });
-  plan->callback([&options, &code] { code = plan_command(options); });
+  CLI::Option* file = plan->get_option("FILE");
+  file->required(false)->description("a topology (default: ask a running job for its plan)");
+  for (CLI::Option* option : plan->get_options())
+    if (option != file && option != plan->get_help_ptr() && !option->check_name("--json")) option->needs(file);
+  plan->add_option("--socket", options.socket, "of a running job: its control socket, or the folder of its run")
+      ->excludes(file);
+  plan->callback([&options, &code] {
+    code = options.file.file.empty()
+               ? talk_command({.words = {"plan"}, .socket = options.socket, .json = options.file.json})
+               : plan_command(options);
+  });
 }
 
 void add_node_verb(CLI::App& app, NodeOptions& options, int& code) {
@@ -225,25 +235,46 @@ void add_scenario_verbs(CLI::App& app, ScenarioOptions& options, int& code) {
       ->expected(1);
 }
 
+// The example of a verb, where a shell would take < and > for files.
+std::string on_a_command_line(const Verb& verb) {
+  const std::string example(verb.example);
+  if (example.find_first_of("<>") == std::string::npos) return example;
+  const std::size_t behind = verb.name.size() + 1;
+  return example.substr(0, behind) + "'" + example.substr(behind) + "'";
+}
+
 // The verbs that talk to a running job: their names and words stand in one table. What they fill in outlives the
 // parsing.
 void add_talk_verbs(CLI::App& app, TalkOptions& options, int& code) {
   for (const Verb& verb : verbs()) {
-    if (verb.kind == Verb::Kind::shell) continue;
     const std::string name(verb.name);
+    const bool is_there =
+        !app.get_subcommands([&](const CLI::App* known) { return known->get_name() == name; }).empty();
+    if (verb.kind == Verb::Kind::shell || is_there) continue;
     const std::size_t space = name.find(' ');
     CLI::App* above = space == std::string::npos ? &app : app.get_subcommand(name.substr(0, space));
     CLI::App* sub =
         above->add_subcommand(name.substr(space == std::string::npos ? 0 : space + 1), std::string(verb.what));
-    if (!verb.words.empty()) sub->add_option("WORDS", options.words, std::string(verb.words));
+    if (verb.name == "status") {
+      CLI::Option* check =
+          sub->add_flag("--check", options.check, "exit 4 when no iteration was committed for longer than it may take");
+      sub->add_option("--within", options.within,
+                      "what is too long, such as 30s (default: the topology's timeouts.iteration)")
+          ->needs(check)
+          ->check([](const std::string& text) { return text.empty() ? "expected a time such as 30s, got ''" : ""; });
+    } else if (!verb.words.empty()) {
+      sub->add_option("WORDS", options.words, std::string(verb.words));
+    }
     sub->add_option("--socket", options.socket,
                     "the job's control socket, or the folder of its run (default: the newest run here)");
     sub->add_flag("--json", options.json, "one object on one line");
-    sub->footer("For example: stagecraft " + std::string(verb.example));
+    sub->footer("For example: stagecraft " + on_a_command_line(verb));
     sub->callback([&options, &code, name, space] {
       std::vector<std::string> words{name.substr(0, space)};
       if (space != std::string::npos) words.push_back(name.substr(space + 1));
       words.insert(words.end(), options.words.begin(), options.words.end());
+      if (options.check) words.emplace_back("--check");
+      if (!options.within.empty()) words.insert(words.end(), {"--within", options.within});
       options.words = std::move(words);
       code = talk_command(options);
     });
@@ -266,7 +297,7 @@ void add_shell_verb(CLI::App& app, ShellOptions& options, int& code) {
       ->add_option("--socket", options.socket,
                    "the job's control socket, or the folder of its run (default: the newest run here)")
       ->excludes(file);
-  shell->add_option("--script", options.script, "lines from this file; the first one that fails ends it");
+  shell->add_option("-f,--script", options.script, "lines from this file; the first one that fails ends it");
   shell->add_flag("--json", options.file.json, "answers as one object on one line");
   shell->footer("For example: stagecraft shell --script moves.txt");
   shell->callback([&options, &code] { code = shell_command(options); });
@@ -285,6 +316,19 @@ void add_script_verb(CLI::App& app, ScriptOptions& options, int& code) {
   script->add_flag("--json", options.file.json, "tables as one object on one line per row");
   script->footer("For example: stagecraft script examples/shell/delay-sweep.lua");
   script->callback([&options, &code] { code = script_command(options); });
+}
+
+// The verbs below `trace`. What they fill in outlives the parsing.
+void add_trace_verbs(CLI::App& app, TraceOptions& options, int& code) {
+  CLI::App* trace = app.add_subcommand("trace", "look into a trace that a run has left");
+  trace->require_subcommand(1);
+  CLI::App* summary =
+      trace->add_subcommand("summary", "per stage: what it computed, what was on its way to it, how long it was idle");
+  summary->add_option("FILE", options.file, "a trace of `run`, `sim --trace` or `plan --trace`")->required();
+  summary->add_flag("--iterations", options.iterations, "each iteration, too");
+  summary->add_flag("--json", options.json, "one object on one line");
+  summary->footer("For example: stagecraft trace summary stagecraft-runs/quickstart-1/trace.json");
+  summary->callback([&options, &code] { code = trace_summary_command(options); });
 }
 
 int command(int argc, char** argv) {
@@ -310,6 +354,9 @@ int command(int argc, char** argv) {
   resume->expected(0, 1)->option_text("[PATH]");
   run->add_flag("--fresh", run_options.fresh, "start anew; checkpoints of this job are moved aside")->excludes(resume);
   run->add_flag("--processes", run_options.processes, "each node of the file in a process of its own");
+  run->add_flag("--faults", run_options.faults, "people may break it while it runs: `stagecraft inject`")
+      ->excludes(run->get_option("--processes"));
+  run->add_option("--metrics", run_options.metrics, "Prometheus finds /metrics on this port of 127.0.0.1; 0: any");
   run->callback([&] {
     run_options.file = file;
     run_options.resume = resume->count() > 0;
@@ -367,6 +414,9 @@ int command(int argc, char** argv) {
 
   CertificateOptions certificate;
   add_certificate_verb(app, certificate, code);
+
+  TraceOptions trace;
+  add_trace_verbs(app, trace, code);
 
   CLI::App* explain = app.add_subcommand("explain", "the page of an error code, for example SC0203");
   explain->add_option("CODE", page, "the code")->required();

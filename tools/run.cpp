@@ -5,11 +5,13 @@
 #include <thread>
 
 #include "actors/cluster/cluster.hpp"
+#include "actors/faults/fault_board.hpp"
 #include "actors/runtime.hpp"
 #include "tools/child_processes.hpp"
 #include "tools/commands.hpp"
 #include "tools/control_desk.hpp"
 #include "tools/folder_lock.hpp"
+#include "tools/metrics.hpp"
 #include "tools/node.hpp"
 #include "tools/open_topology.hpp"
 #include "tools/output.hpp"
@@ -48,6 +50,18 @@ void start_others(const Topology& topology, const RunCommandOptions& options, co
   }
 }
 
+// Null where nobody wants it; none: it was wanted and can't be had, which has been said.
+std::optional<std::unique_ptr<MetricsDoor>> open_metrics(const RunCommandOptions& options) {
+  if (!options.metrics) return nullptr;
+  auto door = MetricsDoor::open(*options.metrics);
+  if (const auto* why = std::get_if<std::string>(&door)) {
+    complain("--metrics {}: {}\n", *options.metrics, *why);
+    return std::nullopt;
+  }
+  complain("metrics at {}\n", std::get<0>(door)->address());
+  return std::move(std::get<0>(door));
+}
+
 // Runs the job in this process, or as the first node of several.
 int run_here(World& world, const Topology& topology, const RunCommandOptions& options, Cluster* cluster,
              ChildProcesses* children) {
@@ -59,6 +73,7 @@ int run_here(World& world, const Topology& topology, const RunCommandOptions& op
         topology.file, topology.job.name, lock.path());
     return bad_input;
   }
+  if (options.faults && !cluster) world.inject(std::make_shared<FaultBoard>(Scenario{}, topology, topology.job.seed));
   RunOptions run;
   const auto start = choose_start(world.disk(), topology, options, run);
   if (const auto* code = std::get_if<ExitCode>(&start)) return *code;
@@ -83,7 +98,12 @@ int run_here(World& world, const Topology& topology, const RunCommandOptions& op
     say("{}\n", text);
     std::fflush(stdout);
   });
-  run.attend = [&](RunningJob& job) { desk.attend(job); };
+  const auto metrics = open_metrics(options);
+  if (!metrics) return bad_input;
+  run.attend = [&](RunningJob& job) {
+    desk.attend(job);
+    if (*metrics) (*metrics)->attend(job);
+  };
   RunResult result;
   try {
     if (children) start_others(topology, options, *cluster, *children);

@@ -13,6 +13,7 @@
 #include "tools/node.hpp"
 #include "tools/report.hpp"
 #include "tools/script_request.hpp"
+#include "tools/shell_input.hpp"
 #include "tools/stop_signals.hpp"
 #include "tools/verbs.hpp"
 #include "transport/memory_disk.hpp"
@@ -45,6 +46,12 @@ Asked asked_in(const Turn& turn) {
   return asked;
 }
 
+ScriptValue value_of(const Answer& answer) {
+  ScriptValue value{{"outcome", to_text(answer.outcome)}, {"text", answer.text}};
+  for (const auto& [key, item] : answer.data.items()) value[key] = item;
+  return value;
+}
+
 ScriptValue answer_with(ScriptValue value) { return ScriptValue{{"value", std::move(value)}}; }
 
 // One job, from its start until it has ended and the script has been told.
@@ -65,6 +72,7 @@ class ScriptJob {
   std::optional<ScriptValue> begin(RunningJob& job);
   ScriptValue switch_fault(RunningJob& job, bool on);
   void ask_job(RunningJob& job, const char* verb, const ScriptValue& arguments);
+  std::optional<ScriptValue> say(RunningJob& job);
   ScriptValue status_of(RunningJob& job) const;
 
   ScriptSession& session_;
@@ -81,13 +89,17 @@ class ScriptJob {
   bool accepted_ = false;       // what was asked has begun, and takes its time
   std::optional<Iteration> until_iteration_;
   std::optional<Instant> until_;
-  const Verb* verb_ = nullptr;
+  const Verb* verb_ = nullptr;  // of the wish
   std::optional<WishId> wish_;
 };
 
 void ScriptJob::prepare_faults(const ScriptRequest& request, const std::string& world_word, FaultyDisk* disk) {
   const std::string text = script_scenario_text(request, world_word);
-  if (text.empty()) return;
+  if (text.empty()) {  // an empty list: whatever `inject` says later
+    if (request.has("faults"))
+      board_ = std::make_shared<FaultBoard>(Scenario{}, *topology_, request.number("seed").value_or(1));
+    return;
+  }
   Scenario scenario = script_scenario(session_, request, *topology_, text);
   by_hand_ = request.has(script_by_hand) ? request.value(script_by_hand).size() : 0;
   for (std::size_t i = scenario.faults.size() - by_hand_; i < scenario.faults.size(); ++i) {
@@ -184,6 +196,7 @@ void ScriptJob::go_on(const ScriptValue& answer) {
   until_iteration_.reset();
   until_.reset();
   wish_.reset();
+  verb_ = nullptr;
   turn_ = state_.resume(answer);
   if (turn_.kind == Turn::Kind::asks) {
     asked_ = asked_in(turn_);
@@ -207,12 +220,7 @@ std::optional<ScriptValue> ScriptJob::look(RunningJob& job) {
   if (wish_)
     for (const WishAnswer& x : job.take_answers()) {
       if (x.wish != *wish_) continue;
-      const char* fates[] = {"done", "refused", "given_up"};
-      const std::size_t fate = x.fate == WishAnswer::Fate::done ? 0 : x.fate == WishAnswer::Fate::refused ? 1 : 2;
-      ScriptValue value{{"outcome", fates[fate]}, {"text", x.text}};
-      if (x.iteration.value > 0) value["iteration"] = x.iteration.value;
-      if (!x.layout.empty()) value["layout"] = x.layout;
-      return answer_with(std::move(value));
+      return answer_with(value_of(settled(*verb_, x, job)));
     }
   return std::nullopt;
 }
@@ -226,6 +234,7 @@ std::optional<ScriptValue> ScriptJob::begin(RunningJob& job) {
     job.stop();
     return answer_with(true);
   }
+  if (verb == "say") return say(job);
   if (verb == "wait") {
     wait_for(job, ScriptRequest("job:wait", {what}, {"iteration", "ms"}));
   } else if (verb == "checkpoint") {
@@ -266,9 +275,30 @@ void ScriptJob::wait_for(RunningJob& job, const ScriptRequest& request) {
 }
 
 void ScriptJob::ask_job(RunningJob& job, const char* verb, const ScriptValue& arguments) {
-  const Served served = find_verb(verb)->serve(arguments, job, 0);
+  verb_ = find_verb(verb);
+  const Served served = verb_->serve(arguments, job, 0);
   if (const auto* at_once = std::get_if<Answer>(&served)) throw ScriptError(at_once->text);
   wish_ = std::get<Waiting>(served).wish;
+}
+
+// A line of the shell.
+std::optional<ScriptValue> ScriptJob::say(RunningJob& job) {
+  if (!asked_->what.is_string()) throw ScriptError("expected a line such as 'pause', as the shell takes it");
+  const auto typed = parse_line(words_of(asked_->what.get<std::string>()));
+  if (const auto* wrong = std::get_if<Senseless>(&typed)) throw ScriptError(wrong->why);
+  const auto& [verb, words] = std::get<Typed>(typed);
+  if (!verb->serve) throw ScriptError(fmt::format("'{}' is for the shell alone", verb->name));
+  const auto arguments = verb->read(words);
+  if (const auto* wrong = std::get_if<Senseless>(&arguments)) throw ScriptError(wrong->why);
+  const Served served = verb->serve(std::get<Json>(arguments), job, 0);
+  if (const auto* at_once = std::get_if<Answer>(&served)) {
+    if (at_once->outcome == Outcome::bad_request) throw ScriptError(at_once->text);
+    return answer_with(value_of(*at_once));
+  }
+  verb_ = verb;
+  wish_ = std::get<Waiting>(served).wish;
+  if (!wish_) return answer_with(value_of({Outcome::done, "it ends after the iteration that runs"}));  // stop
+  return std::nullopt;
 }
 
 ScriptValue ScriptJob::status_of(RunningJob& job) const {

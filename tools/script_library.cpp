@@ -180,12 +180,34 @@ function stagecraft.start(options)
 end
 
 -- No tail calls: errors name the line two levels up.
-for _, verb in ipairs{"wait", "status", "inject", "heal", "migrate", "checkpoint", "stop", "finish"} do
+for _, verb in ipairs{"wait", "status", "inject", "heal", "migrate", "checkpoint", "say", "stop", "finish"} do
   Job[verb] = function(self, what)
     if getmetatable(self) ~= Job then error(("%s: call it as job:%s(...)"):format(verb, verb), 2) end
     local value = request(verb, self.id, what)
     return value
   end
+end
+
+function Job:wait_until(condition, most)
+  if type(condition) ~= "function" then
+    error("wait_until: expected a function of the status, got a " .. type(condition), 2)
+  end
+  local status = request("status", self.id)
+  local last = math.min(status.iterations, status.iteration + (most or status.iterations))
+  while not condition(status) do
+    if status.iteration >= last then return nil end
+    status = request("wait", self.id, {iteration = status.iteration + 1})
+  end
+  return status
+end
+
+-- Its newest decisions whose text begins with a word, such as "rerouted"; nil: there is none.
+function Job:decided(word)
+  local found
+  for _, event in ipairs(request("say", self.id, "why 200").events) do
+    if event.what:sub(1, #word + 1) == word .. ":" then found = event end
+  end
+  return found
 end
 )lua";
 

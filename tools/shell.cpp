@@ -16,6 +16,7 @@
 #include "tools/open_topology.hpp"
 #include "tools/output.hpp"
 #include "tools/shell_input.hpp"
+#include "tools/shell_save.hpp"
 #include "tools/talk.hpp"
 
 namespace stagecraft::tools {
@@ -62,6 +63,7 @@ class OwnJob {
   /// Waits until it answers; none: it did not, which has been said.
   std::optional<ControlClient> start(const ShellOptions& options, const Topology& topology) {
     std::vector<std::string> arguments{"run", options.file.file};
+    if (!options.processes) arguments.emplace_back("--faults");
     for (const std::string& set : options.file.set) arguments.insert(arguments.end(), {"--set", set});
     for (const auto& [wanted, name] : {std::pair(options.fresh, "--fresh"), std::pair(options.resume, "--resume"),
                                        std::pair(options.processes, "--processes")})
@@ -94,7 +96,7 @@ class OwnJob {
 class Shell {
  public:
   Shell(const ShellOptions& options, std::optional<ControlClient> client)
-      : options_(options), client_(std::move(client)) {}
+      : options_(options), client_(std::move(client)), last_path_(client_ ? client_->path() : std::string()) {}
 
   int run(ShellInput& input) {
     while (const auto line = input.next()) {
@@ -133,6 +135,7 @@ class Shell {
       print_help(line.words);
       return done;
     }
+    if (line.verb->name == "save") return save(line);
     if (!attach()) return bad_input;
     const Talked talked = [&] {
       const InterruptsInWaits waits;
@@ -140,7 +143,30 @@ class Shell {
     }();
     if (talked.gone) client_.reset();
     has_ended_ = talked.gone || (line.verb->name == "stop" && talked.code == done);
+    if (talked.code == done) obeyed_.push_back(fmt::format("{}", fmt::join(words, " ")));
     return talked.code;
+  }
+
+  int save(const Typed& line) {
+    const auto arguments = line.verb->read(line.words);
+    if (const auto* wrong = std::get_if<Senseless>(&arguments)) {
+      complain("save: {}\n", wrong->why);
+      return bad_input;
+    }
+    const Answer answer = save_lines(std::get<Json>(arguments)["path"].get<std::string>(), obeyed_, describe_job());
+    return say_answer(*line.verb, answer, last_path_, options_.file.json);
+  }
+
+  // "job slow, after iteration 12 of 60, at 'runs/slow-1/control.sock'", or where it was.
+  std::string describe_job() {
+    const std::string at = fmt::format("at '{}'", last_path_);
+    if (!client_) return "a job " + at;
+    const auto answer = client_->ask(*find_verb("status"), Json::object(), [](const std::string&) {});
+    const auto* status = std::get_if<Answer>(&answer);
+    if (!status || status->outcome != Outcome::done) return "a job " + at;
+    const Json& j = status->data;
+    return fmt::format("job {}, after iteration {} of {}, {}", j.value("job", ""), j.value("iteration", 0U),
+                       j.value("iterations", 0U), at);
   }
 
   // Connects again where the connection is gone: the job may live, and have closed it because it was idle.
@@ -172,6 +198,7 @@ class Shell {
   std::string last_path_;
   bool has_ended_ = false;  // the job, as far as is known
   std::vector<std::string> names_;
+  std::vector<std::string> obeyed_;  // lines, without comments
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <chrono>
 
+#include "tools/await.hpp"
+#include "tools/expectation.hpp"
 #include "tools/output.hpp"
 
 namespace stagecraft::tools {
@@ -33,31 +35,28 @@ class WaitingLine {
   bool drawn_ = false;
 };
 
-void print(const Verb& verb, const Answer& answer, const std::string& socket, bool json) {
-  if (json) {
-    Json j{{"outcome", to_text(answer.outcome)}, {"text", answer.text}, {"socket", socket}};
-    for (const auto& [key, value] : answer.data.items()) j[key] = value;
-    say("{}\n", j.dump(-1, ' ', false, Json::error_handler_t::replace));
-  } else if (answer.outcome != Outcome::done) {
-    complain("{}: {}\n", verb.name, answer.text);
-  } else {
-    say("{}", verb.show ? verb.show(answer) : answer.text + "\n");
-  }
-  std::fflush(stdout);
-}
-
 Talked fail(const Trouble& trouble) {
   complain("{}\n", trouble.why);
   return {trouble.code, trouble.gone};
 }
 
+// Asks and waits for the answer, by the kind of the verb.
+std::variant<Answer, Trouble> ask(ControlClient& client, const Verb& verb, const Json& arguments) {
+  WaitingLine line;
+  const auto waits = [&](const std::string& text) { line.show(text); };
+  if (verb.kind == Verb::Kind::waits) return await_job(client, arguments, waits);
+  if (verb.kind != Verb::Kind::expects) return client.ask(verb, arguments, waits);
+  auto status = client.ask(*find_verb("status"), Json::object(), waits);
+  auto* told = std::get_if<Answer>(&status);
+  if (!told || told->outcome != Outcome::done) return status;
+  return compare(arguments, told->data);
+}
+
 Talked ask_once(ControlClient& client, const Verb& verb, const Json& arguments, bool json) {
-  WaitingLine waiting;
-  const auto answer = client.ask(verb, arguments, [&](const std::string& text) { waiting.show(text); });
-  waiting.clear();
-  if (const auto* trouble = std::get_if<Trouble>(&answer)) return fail(*trouble);
-  print(verb, std::get<Answer>(answer), client.path(), json);
-  return {exit_code(std::get<Answer>(answer).outcome), false};
+  const auto answered = ask(client, verb, arguments);
+  if (const auto* trouble = std::get_if<Trouble>(&answered)) return fail(*trouble);
+  const auto& answer = std::get<Answer>(answered);
+  return {say_answer(verb, answer, client.path(), json), answer.data.value("ended", false)};
 }
 
 // The status, each second, until it has been shown so often, or the job is gone.
@@ -73,7 +72,7 @@ Talked watch(ControlClient& client, const Json& arguments, bool json) {
     }
     const auto& shown = std::get<Answer>(answer);
     if (json) {
-      print(status, shown, client.path(), true);
+      say_answer(status, shown, client.path(), true);
     } else {
       say("{}\n", shown.text);
       std::fflush(stdout);
@@ -84,7 +83,54 @@ Talked watch(ControlClient& client, const Json& arguments, bool json) {
   }
 }
 
+// What happens from now on, as it happens.
+Talked tap(ControlClient& client, const Json& arguments, bool json) {
+  constexpr std::uint32_t most = 1000;
+  constexpr Duration look_every = std::chrono::milliseconds(100);
+  const Verb& logs = *find_verb("logs");
+  const std::uint32_t wanted = arguments.value("newest", 0U);
+  Json query{{"newest", 1}};
+  for (std::uint32_t shown = 0; wanted == 0 || shown < wanted;) {
+    const auto answered = client.ask(logs, query, [](const std::string&) {});
+    if (const auto* trouble = std::get_if<Trouble>(&answered)) {
+      if (!trouble->gone) return fail(*trouble);
+      complain("the job has ended\n");
+      return {done, true};
+    }
+    Answer answer = std::get<Answer>(answered);
+    if (answer.outcome != Outcome::done) return {say_answer(logs, answer, client.path(), json), false};
+    Json rows = answer.data.value("events", Json::array());
+    const bool first = !query.contains("after");
+    const std::uint64_t known = query.value("after", std::uint64_t{0});
+    query = {{"newest", most}, {"after", rows.empty() ? known : rows.back()["number"].get<std::uint64_t>()}};
+    if (arguments.contains("stage")) query["stage"] = arguments["stage"];
+    if (first) continue;  // it says where the present is
+    if (rows.size() == most) complain("there may have been more: only the newest {} are told at once\n", most);
+    if (wanted > 0 && rows.size() > wanted - shown) rows.erase(rows.begin() + (wanted - shown), rows.end());
+    shown += static_cast<std::uint32_t>(rows.size());
+    answer.data["events"] = rows;
+    answer.text = fmt::format("{} events", rows.size());
+    if (!rows.empty()) say_answer(logs, answer, client.path(), json);
+    if (const auto trouble = client.pause(look_every); trouble && !trouble->gone) return fail(*trouble);
+  }
+  return {};
+}
+
 }  // namespace
+
+int say_answer(const Verb& verb, const Answer& answer, const std::string& socket, bool json) {
+  if (json) {
+    Json j{{"outcome", to_text(answer.outcome)}, {"text", answer.text}, {"socket", socket}};
+    for (const auto& [key, value] : answer.data.items()) j[key] = value;
+    say("{}\n", j.dump(-1, ' ', false, Json::error_handler_t::replace));
+  } else if (answer.outcome != Outcome::done) {
+    complain("{}: {}\n", verb.name, answer.text);
+  } else {
+    say("{}", verb.show ? verb.show(answer) : answer.text + "\n");
+  }
+  std::fflush(stdout);
+  return exit_code(answer.outcome);
+}
 
 Talked talk(ControlClient& client, const Typed& typed, bool json) {
   const auto arguments = typed.verb->read(typed.words);
@@ -93,6 +139,7 @@ Talked talk(ControlClient& client, const Typed& typed, bool json) {
     return {bad_input, false};
   }
   if (typed.verb->kind == Verb::Kind::watches) return watch(client, std::get<Json>(arguments), json);
+  if (typed.verb->kind == Verb::Kind::taps) return tap(client, std::get<Json>(arguments), json);
   return ask_once(client, *typed.verb, std::get<Json>(arguments), json);
 }
 

@@ -13,6 +13,9 @@ struct Talked {
 };
 Talked talk(ControlClient& client, const Typed& typed, bool json);
 
+/// Prints it, for a person or as one object; what a command ends with after that.
+int say_answer(const Verb& verb, const Answer& answer, const std::string& socket, bool json);
+
 /// A verb of the shell's alone is no verb here.
 int talk_command(const TalkOptions& options);
 

@@ -29,6 +29,7 @@ enum class Outcome : std::uint8_t {
   given_up,     ///< it was begun and not done, or the job ended before
   late,         ///< it took too long: nobody knows yet
   bad_request,  ///< it makes no sense
+  unmet,        ///< it is not as was expected
 };
 std::string_view to_text(Outcome outcome);
 std::optional<Outcome> parse_outcome(std::string_view text);
@@ -40,9 +41,11 @@ struct Answer {
   Json data = Json::object();  ///< for scripts
 };
 
-/// A request that is answered later: when the wish is, or when the job has ended.
+/// A request that is answered later: when the wish is, when the iteration is done, or when the job has ended.
 struct Waiting {
-  std::optional<WishId> wish;
+  std::optional<WishId> wish{};
+  std::optional<Iteration> iteration{};
+  std::optional<Duration> within{};  ///< then it is too late; none: as the deadlines of the job say
 };
 using Served = std::variant<Answer, Waiting>;
 
@@ -55,6 +58,9 @@ struct Verb {
   enum class Kind : std::uint8_t {
     asks,     ///< the job
     watches,  ///< asks for the status again and again
+    taps,     ///< asks for new events again and again
+    waits,    ///< asks again and again, and is answered when it is so
+    expects,  ///< asks for the status, and compares
     shell,    ///< exists in the shell alone, which knows what it means
   };
 
@@ -73,6 +79,9 @@ struct Verb {
   /// The answer as people read it; none: its text.
   std::string (*show)(const Answer& answer) = nullptr;
 };
+
+/// What a wish of that verb came to.
+Answer settled(const Verb& verb, const WishAnswer& answer, const RunningJob& job);
 
 std::span<const Verb> verbs();
 /// Of a request; null: there is none of this name.

@@ -103,7 +103,7 @@ Served serve_migrate(const Json& arguments, RunningJob& job, pid_t process) {
   auto move = move_in(arguments);
   if (auto* wrong = std::get_if<Senseless>(&move)) return Answer{Outcome::bad_request, std::move(wrong->why)};
   auto& wish = std::get<Move>(move);
-  wish.why = process > 0 ? fmt::format("by hand, process {}", process) : "by the script";
+  wish.why = asker_text(process);
   return Waiting{job.move(std::move(wish))};
 }
 

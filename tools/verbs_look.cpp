@@ -17,10 +17,12 @@ struct Kind {
   std::string_view name, one;
   Json (*rows)(const RunningJob&);
 };
-constexpr std::array<Kind, 4> kinds{{{"stages", "stage", stages_of},
+constexpr std::array<Kind, 6> kinds{{{"stages", "stage", stages_of},
                                      {"nodes", "node", nodes_of},
                                      {"links", "link", links_of},
-                                     {"devices", "device", devices_of}}};
+                                     {"devices", "device", devices_of},
+                                     {"faults", "fault", faults_of},
+                                     {"actors", "actor", actors_of}}};
 
 std::vector<std::string> kind_names() {
   std::vector<std::string> names;
@@ -52,18 +54,8 @@ std::string table_text(const Json& rows) {
   return out.text();
 }
 
-std::string first_line(const Json& j) {
-  std::string out = fmt::format("job {}: iteration {} of {}", j.value("job", ""), j.value("iteration", 0U),
-                                j.value("iterations", 0U));
-  if (j["iteration_ms"].is_null()) {
-    out += ", none of this run is done yet";
-  } else {
-    const double ms = j["iteration_ms"].get<double>();
-    if (j["loss"].is_number()) out += fmt::format(", loss {:.4f}", j["loss"].get<double>());
-    out += fmt::format(", {:.1f} ms", ms);
-    if (j["loss"].is_number() && ms > 0) out += fmt::format(", {:.0f} tokens/s", 1e3 * j.value("tokens", 0.0) / ms);
-  }
-  return out + (j.value("stopping", false) ? ", stopping\n" : "\n");
+std::string seconds_text(double seconds) {
+  return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
 std::string losses_text(const Json& losses) {
@@ -74,28 +66,102 @@ std::string losses_text(const Json& losses) {
 
 Answer senseless(std::string why) { return {Outcome::bad_request, std::move(why)}; }
 
+// How long a job may go without a commit, and who says so. The job ends itself after these deadlines of its topology.
+struct ProgressLimit {
+  Duration most{};
+  std::string_view source;
+};
+ProgressLimit progress_limit(const Json& arguments, const RunningJob& job) {
+  const TimeoutsSpec& t = job.topology().timeouts;
+  if (const auto within = number_in(arguments, "within_ms")) return {std::chrono::milliseconds(*within), "--within"};
+  if (!job.newest()) return {t.stage + t.iteration, "timeouts.stage and timeouts.iteration"};
+  return {t.iteration, "timeouts.iteration"};
+}
+
+// The status as the answer to whether the job gets on.
+Answer checked(const Json& arguments, const RunningJob& job, Json data) {
+  const ProgressLimit limit = progress_limit(arguments, job);
+  const Duration since = since_progress(job);
+  const std::string age = seconds_text(data.value("since_progress_s", 0.0));
+  const std::string where = first_line(data);
+  data["may_take_s"] = static_cast<double>(limit.most.count()) / 1e9;
+  if (since > limit.most && !job.paused())
+    return {Outcome::late,
+            fmt::format("no progress for {}, it may take {} ({}): {}", age, format(limit.most), limit.source, where),
+            std::move(data)};
+  return {Outcome::done,
+          fmt::format("{}; {}, it may take {} ({})", where, progress_text(data), format(limit.most), limit.source),
+          std::move(data)};
+}
+
 }  // namespace
+
+std::string first_line(const Json& status) {
+  std::string out = fmt::format("job {}: iteration {} of {}", status.value("job", ""), status.value("iteration", 0U),
+                                status.value("iterations", 0U));
+  if (status["iteration_ms"].is_null()) {
+    out += ", none of this run is done yet";
+  } else {
+    const double ms = status["iteration_ms"].get<double>();
+    if (status["loss"].is_number()) out += fmt::format(", loss {:.4f}", status["loss"].get<double>());
+    out += fmt::format(", {:.1f} ms", ms);
+    if (status["loss"].is_number() && ms > 0)
+      out += fmt::format(", {:.0f} tokens/s", 1e3 * status.value("tokens", 0.0) / ms);
+  }
+  if (status.value("paused", false)) out += ", paused";
+  return out + (status.value("stopping", false) ? ", stopping" : "");
+}
+
+std::string progress_text(const Json& status) {
+  const char* since = status["iteration_ms"].is_null() ? "the start, without an iteration" : "the last iteration";
+  return fmt::format("since {}: {}", since, seconds_text(status.value("since_progress_s", 0.0)));
+}
 
 std::string name_of_row(std::string_view one, const Json& row) {
   std::string title = row.front().get<std::string>();
   return title.find('/') == std::string::npos ? fmt::format("{}/{}", one, title) : title;
 }
 
+// `--check`, and behind it `--within DURATION`.
+std::variant<Json, Senseless> read_status(const Words& words) {
+  constexpr Duration longest = std::chrono::hours(1000);
+  if (words.empty()) return Json::object();
+  const bool has_limit = words.size() > 1;
+  if (words[0] != "--check" || (has_limit && (words.size() != 3 || words[1] != "--within")))
+    return Senseless{fmt::format("expected nothing more, or --check, or --check --within DURATION, got {}",
+                                 stagecraft::quoted(fmt::format("{}", fmt::join(words, " "))))};
+  Json arguments{{"check", true}};
+  if (!has_limit) return arguments;
+  const auto within = parse_duration(words[2]);
+  const auto ms = within ? std::chrono::duration_cast<std::chrono::milliseconds>(*within).count() : 0;
+  if (ms <= 0 || *within > longest)
+    return Senseless{fmt::format("--within: expected a time with a unit, from 1ms to 1000h, such as 30s, got {}",
+                                 stagecraft::quoted(words[2]))};
+  arguments["within_ms"] = ms;
+  return arguments;
+}
+
 Served serve_status(const Json& arguments, RunningJob& job, pid_t) {
-  if (const auto wrong = check_arguments(arguments, {})) return senseless(wrong->why);
+  constexpr std::array<std::string_view, 2> known{"check", "within_ms"};
+  if (const auto wrong = check_arguments(arguments, known)) return senseless(wrong->why);
+  const bool checks = arguments.contains("check");
+  if (checks && arguments["check"] != true) return senseless("expected true as 'check', or none");
+  if (arguments.contains("within_ms") && (!checks || !number_in(arguments, "within_ms")))
+    return senseless("expected a number of milliseconds below 2^32 as 'within_ms', and 'check' beside it");
   Json data = status_of(job);
+  if (checks) return checked(arguments, job, std::move(data));
   std::string text = first_line(data);
-  text.pop_back();
   return Answer{Outcome::done, std::move(text), std::move(data)};
 }
 
 std::string show_status(const Answer& answer) {
   const Json& j = answer.data;
+  if (j.contains("may_take_s")) return answer.text + "\n";
   return answer.text + "\n" +
          fmt::format(
-             "  layout {}, {} moves made, lost so far: {}\n\n",
+             "  layout {}, {} moves made, lost so far: {}\n  {}\n\n",
              j.value("layout", Layout{}).empty() ? std::string("?") : stagecraft::to_text(j["layout"].get<Layout>()),
-             j.value("moves", 0U), losses_text(j.value("losses", Json::array()))) +
+             j.value("moves", 0U), losses_text(j.value("losses", Json::array())), progress_text(j)) +
          table_text(j.value("stages", Json::array())) + "\n" + table_text(j.value("nodes", Json::array()));
 }
 
@@ -141,8 +207,8 @@ Served serve_get(const Json& arguments, RunningJob& job, pid_t) {
   const auto kind =
       std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.one == name.substr(0, slash); });
   if (slash == std::string::npos || kind == kinds.end())
-    return senseless(
-        fmt::format("expected stage/N, node/NAME, link/N-N or device/NAME, got {}", stagecraft::quoted(name)));
+    return senseless(fmt::format("expected stage/N, node/NAME, link/N-N, device/NAME or fault/ID, got {}",
+                                 stagecraft::quoted(name)));
   Json found = Json::array();
   std::vector<std::string> names;
   for (Json& row : kind->rows(job)) {

@@ -71,8 +71,23 @@ void FaultBoard::listen(std::function<void(Happened)> ear) {
   wanted_.store(wanted);
 }
 
+std::size_t FaultBoard::add(const FaultSpec& fault) {
+  const Lock lock(mutex_);
+  scenario_.faults.push_back(fault);
+  draws_.emplace_back(seed_, "board " + fault.id);
+  return scenario_.faults.size() - 1;
+}
+
+std::vector<FaultSpec> FaultBoard::faults() const {
+  const Lock lock(mutex_);
+  return scenario_.faults;
+}
+
 void FaultBoard::strike(std::size_t fault) {
-  const FaultSpec& f = spec(fault);
+  const FaultSpec f = [&] {
+    const Lock lock(mutex_);
+    return spec(fault);
+  }();
   if (is_disk_fault(f.kind)) {
     STAGECRAFT_ASSERT(disk_, "a disk fault strikes a world whose disk can't fail");
     return disk_->arm(disk_fault(f));
@@ -190,6 +205,7 @@ void FaultBoard::hold(std::size_t fault, Again again) {
 }
 
 bool FaultBoard::loses_messages() const {
+  const Lock lock(mutex_);
   return std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [](const FaultSpec& f) {
     return f.kind == FaultKind::drop || f.kind == FaultKind::reorder || f.kind == FaultKind::partition;
   });
@@ -209,12 +225,12 @@ DeviceVerdict FaultBoard::judge(Place place, const Completion& completion, bool 
     if (!strikes_device(i, place)) continue;
     const double time = static_cast<double>((completion.ended - completion.started).count());
     if (fault.kind == FaultKind::slow) verdict.extra += Duration{static_cast<std::int64_t>(time * (fault.factor - 1))};
-    if (fault.kind == FaultKind::pause && !verdict.held) {
+    if (fault.kind == FaultKind::pause) {
       hold(i, std::move(again));
       verdict.held = true;
+      return verdict;
     }
   }
-  if (verdict.held) return verdict;
   std::erase_if(once_, [&](std::uint32_t i) {
     const FaultSpec& fault = spec(i);
     const bool takes = concerns(fault, place) && (fault.kind == FaultKind::oom || has_output);

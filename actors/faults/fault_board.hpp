@@ -47,6 +47,7 @@ class FaultBoard {
   FaultBoard(const FaultBoard&) = delete;
   FaultBoard& operator=(const FaultBoard&) = delete;
 
+  /// Those that were added stand last. Only whoever adds may look while the run goes on.
   const Scenario& scenario() const { return scenario_; }
   std::uint64_t seed() const { return seed_; }
 
@@ -59,6 +60,8 @@ class FaultBoard {
   }
 
   // -- switches
+  /// One fault more, which strikes when it is told to: its index.
+  std::size_t add(const FaultSpec& fault);
   /// What was held goes on when its last holder has healed.
   void strike(std::size_t fault);
   void heal(std::size_t fault);
@@ -68,6 +71,7 @@ class FaultBoard {
   /// Everything that was switched, for whoever judges the run.
   void note(FaultMoment moment);
   std::vector<FaultMoment> moments() const;
+  std::vector<FaultSpec> faults() const;
   /// The disk that disk faults strike; outlives the board.
   void use(FaultyDisk& disk) { disk_ = &disk; }
 
@@ -107,7 +111,7 @@ class FaultBoard {
   DiskFault disk_fault(const FaultSpec& fault) const;
   void hold(std::size_t fault, Again again);
 
-  const Scenario scenario_;
+  Scenario scenario_;  // after the constructor only its faults change, under the mutex
   const Topology topology_;
   const std::uint64_t seed_;
   std::function<void(Happened)> ear_;

@@ -20,8 +20,26 @@ bool matches(const EventPattern& pattern, const Happened& event) {
 }  // namespace
 
 InjectorMachine::InjectorMachine(std::vector<FaultSpec> faults, std::optional<Calm> calm, std::uint64_t seed)
-    : faults_(std::move(faults)), calm_(std::move(calm)) {
-  for (const FaultSpec& fault : faults_) states_.push_back({0, false, {}, {}, {}, Entropy(seed, "fault " + fault.id)});
+    : faults_(std::move(faults)), calm_(calm), seed_(seed) {
+  for (const FaultSpec& fault : faults_) states_.push_back(new_state(fault));
+}
+
+InjectorMachine::State InjectorMachine::new_state(const FaultSpec& fault) const {
+  return {0, false, {}, {}, {}, Entropy(seed_, "fault " + fault.id)};
+}
+
+std::vector<FaultSwitch> InjectorMachine::inject(const FaultSpec& fault, Instant now) {
+  faults_.push_back(fault);
+  states_.push_back(new_state(fault));
+  std::vector<FaultSwitch> out;
+  strike(faults_.size() - 1, now, out);
+  return out;
+}
+
+std::vector<FaultSwitch> InjectorMachine::heal(std::size_t fault) {
+  std::vector<FaultSwitch> out;
+  heal(fault, out);
+  return out;
 }
 
 bool InjectorMachine::wants(RunEvent event) const {

@@ -35,6 +35,12 @@ class InjectorMachine {
   std::vector<FaultSwitch> step(const Happened& event, Instant now);
   /// When a fault strikes or heals by the clock.
   std::vector<FaultSwitch> tick(Instant now);
+  /// One fault more, which strikes now; its index is the next one.
+  std::vector<FaultSwitch> inject(const FaultSpec& fault, Instant now);
+  /// Now, and not when its time is over. Empty: it is not in force.
+  std::vector<FaultSwitch> heal(std::size_t fault);
+  bool is_in_force(std::size_t fault) const { return states_[fault].active; }
+  const std::vector<FaultSpec>& faults() const { return faults_; }
   /// When it wants its next tick at the latest; empty: nothing waits for the clock.
   std::optional<Instant> deadline() const;
   /// The newest iteration that has opened.
@@ -51,6 +57,7 @@ class InjectorMachine {
     Entropy draws;
   };
 
+  State new_state(const FaultSpec& fault) const;
   void begin(Instant now);
   bool struck_by(const FaultSpec& fault, const Happened& event) const;
   void strike(std::size_t i, Instant now, std::vector<FaultSwitch>& out);
@@ -59,6 +66,7 @@ class InjectorMachine {
 
   std::vector<FaultSpec> faults_;
   std::optional<Calm> calm_;
+  std::uint64_t seed_;
   std::vector<State> states_;
   Iteration iteration_;  // the newest that has opened
   bool begun_ = false, calm_now_ = false;

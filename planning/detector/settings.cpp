@@ -2,7 +2,69 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cmath>
+#include <variant>
+
 namespace stagecraft {
+
+namespace {
+
+struct Entry {
+  std::string_view name;
+  std::variant<double DetectorSettings::*, std::uint32_t DetectorSettings::*> member;
+};
+
+using S = DetectorSettings;
+constexpr std::array<Entry, 24> entries{{{"smallest", &S::smallest},
+                                         {"slack", &S::slack},
+                                         {"alarm", &S::alarm},
+                                         {"clip", &S::clip},
+                                         {"guard", &S::guard},
+                                         {"coarse", &S::coarse},
+                                         {"least_deviation", &S::least_deviation},
+                                         {"skipped", &S::skipped},
+                                         {"calibration", &S::calibration},
+                                         {"refinement", &S::refinement},
+                                         {"smallest_block", &S::smallest_block},
+                                         {"common", &S::common},
+                                         {"rare", &S::rare},
+                                         {"frequent", &S::frequent},
+                                         {"most_per_block", &S::most_per_block},
+                                         {"volatile_at", &S::volatile_at},
+                                         {"far", &S::far},
+                                         {"far_operator", &S::far_operator},
+                                         {"flaps", &S::flaps},
+                                         {"flaps_within", &S::flaps_within},
+                                         {"calm", &S::calm},
+                                         {"calm_share", &S::calm_share},
+                                         {"window", &S::window},
+                                         {"hold", &S::hold}}};
+
+}  // namespace
+
+std::vector<DetectorSetting> listed(const DetectorSettings& settings) {
+  std::vector<DetectorSetting> all;
+  for (const Entry& entry : entries)
+    all.push_back(
+        {entry.name, std::visit([&](auto member) { return static_cast<double>(settings.*member); }, entry.member)});
+  return all;
+}
+
+bool set_by_name(DetectorSettings& settings, std::string_view name, double value) {
+  constexpr double most = 1e6;
+  for (const Entry& entry : entries) {
+    if (entry.name != name) continue;
+    if (const auto* real = std::get_if<double S::*>(&entry.member)) {
+      settings.*(*real) = value;
+      return std::isfinite(value);
+    }
+    if (!(value >= 0 && value < most && std::floor(value) == value)) return false;
+    settings.*std::get<std::uint32_t S::*>(entry.member) = static_cast<std::uint32_t>(value);
+    return true;
+  }
+  return false;
+}
 
 std::optional<std::string> complaint(const DetectorSettings& s) {
   const auto share = [](double x) { return x > 0 && x < 1; };

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace stagecraft {
 
@@ -40,5 +42,14 @@ struct DetectorSettings {
 
 /// Why these can't be used; none: they can.
 std::optional<std::string> complaint(const DetectorSettings& settings);
+
+/// All of them by name, in the order in which they stand above.
+struct DetectorSetting {
+  std::string_view name;
+  double value = 0;
+};
+std::vector<DetectorSetting> listed(const DetectorSettings& settings);
+/// False: there is none of this name, or it counts and the value is no whole number below a million.
+bool set_by_name(DetectorSettings& settings, std::string_view name, double value);
 
 }  // namespace stagecraft

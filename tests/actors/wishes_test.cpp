@@ -100,6 +100,66 @@ TEST(Wishes, every_wish_has_just_one_answer_whatever_it_is_and_whoever_dies) {
   }
 }
 
+// While the job pauses nothing happens that could call attend: it is asked to go on when it says that it pauses.
+TEST(Wishes, a_pause_costs_no_bit_whoever_dies_in_it) {
+  const Topology topology = moving();
+  const std::string plain = bits(run_virtual(topology));
+  for (const bool dies : {false, true}) {
+    std::uint32_t pauses = 0;
+    VirtualRun run;
+    std::optional<WishId> resuming;
+    Asked asked;
+    std::vector<NodeHandles> nodes;
+    run.options.started = [&](const std::vector<NodeHandles>& all) { nodes = all; };
+    run.options.attend = [&](RunningJob& job) {
+      for (const WishAnswer& a : job.take_answers()) asked.answers[a.wish.value].push_back(a);
+      if (job.end()) nodes.clear();
+      if (job.paused() && !resuming) {
+        if (dies) caf::anon_send_exit(nodes.front().cast->handle_of(stage(1)), caf::exit_reason::kill);
+        resuming = job.resume("the test");
+      }
+      if (!job.newest() || job.newest()->iteration.value != 3 * (pauses + 1) || pauses == 3) return;
+      ++pauses;
+      job.pause("the test");
+      resuming.reset();
+    };
+    asked.result = run_virtual(topology, run);
+    ASSERT_TRUE(sound(asked.result)) << asked.result.reason;
+    EXPECT_EQ(bits(asked.result), plain);
+    EXPECT_EQ(asked.result.losses, dies ? 3U : 0U);
+    ASSERT_EQ(asked.answers.size(), 6U);
+    for (const auto& [wish, answers] : asked.answers) {
+      ASSERT_EQ(answers.size(), 1U);
+      EXPECT_EQ(answers.front().fate, Fate::done) << answers.front().text;
+    }
+  }
+}
+
+TEST(Wishes, questions_are_answered_while_the_job_runs) {
+  const Asked asked = run_asked(moving(), [&](RunningJob& job, std::uint32_t iteration) {
+    if (iteration == 2) job.ask_plan();
+    if (iteration == 3) job.ask_waits();
+    if (iteration == 4) job.move(layers_to(1, 2, 1));
+    if (iteration == 9) job.ask_events({.wish = {}, .most = 5, .decisions = true});
+    if (iteration == 9) job.ask_events({.wish = {}, .most = 7, .of = {{{2}, {0}}}});
+    if (iteration == 9) job.ask_plan();
+  });
+  ASSERT_TRUE(sound(asked.result)) << asked.result.reason;
+  ASSERT_EQ(asked.answers.size(), 6U);
+  const auto& rows = [&](std::uint32_t wish) -> const std::vector<AnswerRow>& {
+    return asked.answers.at(wish).front().rows;
+  };
+  ASSERT_EQ(rows(1).size(), 3U) << "of each stage";
+  EXPECT_NE(rows(1)[2].what.find(": 2F0"), std::string::npos) << rows(1)[2].what;
+  ASSERT_EQ(rows(2).size(), 3U);
+  for (const AnswerRow& row : rows(2)) EXPECT_FALSE(row.what.empty());
+  ASSERT_FALSE(rows(4).empty());
+  EXPECT_NE(rows(4).back().what.find("migrated: move 1 is over"), std::string::npos) << rows(4).back().what;
+  ASSERT_EQ(rows(5).size(), 7U);
+  for (const AnswerRow& row : rows(5)) EXPECT_EQ(row.who, "stage 2 of replica 0");
+  EXPECT_EQ(rows(6).size(), 3U);
+}
+
 TEST(Wishes, a_move_that_the_end_prevents_is_given_up) {
   const Asked asked = run_asked(moving(), [&](RunningJob& job, std::uint32_t iteration) {
     if (iteration != 2) return;

@@ -85,6 +85,35 @@ TEST(Script, a_job_is_moved_and_broken_step_by_step_and_keeps_its_bits) {
   EXPECT_TRUE(has(ran, "as in a run that was left alone; events ")) << ran.output;
 }
 
+TEST(Script, a_layer_moves_away_from_a_slow_stage_once_a_threshold_lets_it_be_found) {
+  lay_out_checkout();
+  const Ran ran = run("script examples/shell/move-under-load.lua");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  for (const char* said : {"healthy", "stage 2 is 15 % slower", "found: ", "layer 5 has moved to stage 3"})
+    EXPECT_TRUE(has(ran, said)) << said << "\n" << ran.output;
+}
+
+TEST(Script, says_what_the_shell_takes_and_gets_its_answers) {
+  const std::string begin = "local job = stagecraft.start{file = 'examples/tiny.yaml', faults = {}, seed = 3}\n";
+  expect_end(begin + R"(
+job:wait{iteration = 2}
+local paused = job:say("pause")
+expect(paused.outcome == "done" and job:status().paused, paused.text)
+expect(#job:say("dump").waits == 4)
+expect(job:say("resume").outcome == "done")
+expect(#job:say("plan").stages == 4 and #job:say("logs 5 stage/1").events == 5)
+expect(job:say("inject kill on stage/1").outcome == "done")
+expect(job:wait_until(function(status) return #status.losses > 0 end, 3), "nobody died")
+expect(job:decided("lost").what:find("stage 1", 1, true) and not job:decided("rerouted"))
+expect(job:wait_until(function() return false end, 2) == nil)
+expect(job:finish().lost == 1))",
+             0, "");
+  expect_end(begin + "job:say('mirgate layers 1 to stage/1')", 2, "did you mean 'migrate'?");
+  expect_end(begin + "job:say('watch 3')", 2, "'watch' is for the shell alone");
+  expect_end(begin + "job:say('set smallest none')", 2, "expected a threshold and its value");
+  expect_end(begin + "job:wait_until(3)", 2, "expected a function of the status, got a number");
+}
+
 TEST(Script, a_simulation_is_the_one_of_the_command_line_to_the_last_event) {
   lay_out_checkout();
   const Ran sim =
@@ -182,7 +211,9 @@ TEST(Script, it_reaches_no_file_and_no_process_unless_it_is_trusted) {
   fs::remove("link");
   fs::create_directory_symlink(outside, "link");
   for (const std::string& path : {std::string("../x.csv"), std::string("link/x.csv"), (outside / "x.csv").string()}) {
-    expect_end(save + "csv('" + path + "')", 2, "is not in the current folder");
+    std::string line = save;
+    line.append("csv('").append(path).append("')");
+    expect_end(line, 2, "is not in the current folder");
     EXPECT_TRUE(fs::is_empty(outside));
   }
   expect_end(save + "csv('link/x.csv')", 0, "", "--trusted");

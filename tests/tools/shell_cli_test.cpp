@@ -113,6 +113,54 @@ TEST(Shell, starts_a_job_of_its_own_and_ends_it_with_itself) {
   EXPECT_TRUE(has(ended, "the job ended before it could be asked anything")) << ended.output;
 }
 
+TEST(Shell, keeps_what_was_obeyed_as_a_script) {
+  const JobBeside job("run " + slow_job(2000) + " --fresh");
+  ASSERT_TRUE(job.has_done(1)) << job.errors();
+  write_script(
+      "wait iteration 2   # at least\nhelp wait\nmigrate layers 1 to stage/1\nsave again.txt\n"
+      "migrate layers 1 to stage/0\nsave more.txt\nsave again.txt\n");
+  const Ran first = run("shell -f script.txt");
+  EXPECT_EQ(first.code, 2) << first.output;
+  EXPECT_TRUE(has(first, "2 lines kept in 'again.txt'") && has(first, "3 lines kept in 'more.txt'")) << first.output;
+  EXPECT_TRUE(has(first, "save: 'again.txt' is there already, and nothing is written over")) << first.output;
+  const std::string kept = text_of("again.txt"), comment = kept.substr(0, kept.find('\n'));
+  EXPECT_EQ(kept.substr(comment.size()), "\nwait iteration 2\nmigrate layers 1 to stage/1\n");
+  EXPECT_TRUE(comment.starts_with("# 2") && comment.find(" UTC, job slow, after iteration ") != std::string::npos &&
+              comment.ends_with(" of 2000, at '" + job.socket() + "'"))
+      << comment;
+  EXPECT_EQ(run("shell -f again.txt").code, 0) << "the layer is where it was at first";
+
+  EXPECT_TRUE(has(run_command("printf 'save none.txt' | " STAGECRAFT_BINARY " shell 2>&1"),
+                  "save: there is nothing to keep: no line has been obeyed yet"));
+  EXPECT_TRUE(has(run_command("printf 'status\nsave no/such/folder' | " STAGECRAFT_BINARY " shell 2>&1"),
+                  "save: cannot write 'no/such/folder': No such file or directory"));
+  const Ran full = run_command("printf 'status\nsave /dev/full' | " STAGECRAFT_BINARY " shell 2>&1");
+  EXPECT_TRUE(has(full, "'/dev/full' is there already")) << full.output;
+  EXPECT_FALSE(std::filesystem::exists("none.txt"));
+
+  Typist typist({"stagecraft", "shell", "--json"});
+  typist.sees("stagecraft> ");
+  for (const char* line : {"statsu", "expect moves = 77", "wait 1ms", "save", "save typed.txt"}) {
+    typist.type(std::string(line) + "\n");
+    typist.sees("stagecraft> ");
+  }
+  typist.type("quit\n");
+  EXPECT_EQ(typist.code(), 0);
+  const std::string typed = text_of("typed.txt");
+  EXPECT_EQ(typed.substr(std::min(typed.find('\n'), typed.size())), "\nwait 1ms\n");
+}
+
+TEST(Shell, the_example_of_a_script_moves_a_layer_and_looks) {
+  const JobBeside job("run " + slow_job(2000) + " --fresh");
+  ASSERT_TRUE(job.has_done(1)) << job.errors();
+  const Ran ran = run("shell -f " + example("shell/move-and-look.txt"));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_TRUE(has(ran, "as expected moves = 1, got 1, after iteration ")) << ran.output;
+  const Ran again = run("shell -f " + example("shell/move-and-look.txt"));
+  EXPECT_EQ(again.code, 1) << again.output;
+  EXPECT_TRUE(has(again, "move-and-look.txt:4: this line failed (1): expect moves = 0")) << again.output;
+}
+
 TEST(Shell, without_a_job_or_a_script_says_so) {
   EXPECT_EQ(run("shell --socket nowhere.sock </dev/null").code, 2);
   const Ran ran = run("shell --script nowhere.txt");
@@ -138,6 +186,8 @@ TEST(Shell, completes_remembers_and_survives_what_happens_to_its_job) {
   typist.sees("state       up");
   typist.type("statsu\n");
   typist.sees("did you mean 'status'?");
+  typist.type("wait iter\t1 wi\t1h\n");
+  typist.sees("; since the last iteration: ");
   typist.type("help migr\n");
   typist.sees("for example: migrate layers 3-4 to stage/1");
   typist.type("watch\n");

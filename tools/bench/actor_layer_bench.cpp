@@ -1,5 +1,6 @@
-// One run of a topology in the real world, for tools/bench/actor_layer: CPU time of the process, and what the bodies of
-// device work took of it, between two iterations, and how many operators ran meanwhile. One line of JSON.
+// One run of a topology in the real world, for tools/bench/actor_layer and tools/bench/observe: CPU time of the
+// process, and what the bodies of device work took of it, between two iterations, and how many operators ran meanwhile.
+// One line of JSON. Where the folder is `-`, the run keeps neither event log nor trace.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "actors/event_ring.hpp"
 #include "actors/runtime.hpp"
 #include "tools/bench/cpu_time.hpp"
 #include "tools/bench/job.hpp"
@@ -51,12 +53,32 @@ double per_iteration(const RunResult& result, bool services) {
   return count / static_cast<double>(result.iterations.size());
 }
 
+// CPU seconds that the recorder's memory of one event takes: hash, and a place in a ring that is full.
+double cost_of_an_event() {
+  constexpr std::uint64_t events = 2'000'000;
+  EventRing ring(50'000);
+  Event event{.kind = EventKind::ran, .key = {{1}, {1}}};
+  event.place = Place{{1}, {0}};
+  event.op = Operator{OperatorKind::forward, {1}, {1}};
+  std::uint64_t hash = 0;
+  const double begin = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+  for (std::uint64_t n = 0; n < events; ++n) {
+    event.at = Instant{static_cast<std::int64_t>(n)};
+    hash = keyed(hash, hash_of(event));
+    ring.push(n, event);
+  }
+  const double took = cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
+  return hash == 0 ? 0 : took / static_cast<double>(events);
+}
+
 nlohmann::json measure(const Topology& topology, const std::string& folder) {
   const auto world = make_real_world(2);
   std::optional<Sample> begin, end;
   RunOptions options;
-  options.log_path = folder + "/events.jsonl";
-  options.trace_path = folder + "/trace.json";
+  if (folder != "-") {
+    options.log_path = folder + "/events.jsonl";
+    options.trace_path = folder + "/trace.json";
+  }
   options.on_iteration = [&](const IterationReport& report) {
     const std::uint32_t k = report.iteration.value;
     if (k == first_measured) begin = Sample::take(k, *world);
@@ -75,6 +97,8 @@ nlohmann::json measure(const Topology& topology, const std::string& folder) {
           {"services", per_iteration(result, true)},
           {"process", (end->process - begin->process) / iterations},
           {"devices", (end->devices - begin->devices) / iterations},
+          {"events", static_cast<double>(result.events) / static_cast<double>(result.iterations.size())},
+          {"cost_of_an_event", cost_of_an_event()},
           {"threads", threads},
           {"waits", waits},
           {"cost_of_a_wait", cost_of_a_wait()},

@@ -1,0 +1,73 @@
+#include "actors/event_ring.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace stagecraft {
+
+namespace {
+
+std::string text_of(const Event& event) {
+  std::string text(name_of(event.kind));
+  if (event.op) text += " " + to_text(*event.op);
+  if (event.direction) text += *event.direction == Direction::forward ? " forward" : " backward";
+  if (!event.text.empty()) text += (event.kind == EventKind::ran ? " " : ": ") + event.text;
+  if (event.kind == EventKind::ran) text += " for " + format(event.at - event.start);
+  return text;
+}
+
+}  // namespace
+
+bool is_decision(const Event& event) {
+  switch (event.kind) {
+    case EventKind::planned:
+    case EventKind::rerouted:
+    case EventKind::migrated:
+    case EventKind::straggler:
+    case EventKind::lost:
+    case EventKind::moved:
+    case EventKind::begun_again:
+    case EventKind::led:
+    case EventKind::injected:
+    case EventKind::paused:
+    case EventKind::set:
+    case EventKind::stopped:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void EventRing::push(std::uint64_t number, const Event& event) {
+  if (events_.size() < size_) return events_.push_back({number, event});
+  events_[oldest_] = {number, event};
+  oldest_ = (oldest_ + 1) % size_;
+}
+
+std::vector<Event> EventRing::all() const {
+  std::vector<Event> all;
+  all.reserve(events_.size());
+  for (std::size_t n = events_.size(); n-- > 0;) all.push_back(newest(n).event);
+  return all;
+}
+
+WishAnswer EventRing::find(const AskEvents& ask, Instant now) const {
+  WishAnswer answer;
+  answer.wish = ask.wish;
+  for (std::size_t n = 0; n < events_.size() && answer.rows.size() < ask.most; ++n) {
+    const auto& [number, event] = newest(n);
+    if (number <= ask.after) break;
+    const bool wanted =
+        ask.of.empty() || (event.place && std::find(ask.of.begin(), ask.of.end(), *event.place) != ask.of.end());
+    if (!wanted) continue;
+    std::string who;
+    if (event.place) who = fmt::format("stage {} of replica {}", event.place->stage.value, event.place->replica.value);
+    answer.rows.push_back({std::move(who), text_of(event), number, now - event.at, event.key.iteration});
+  }
+  std::reverse(answer.rows.begin(), answer.rows.end());
+  answer.text = fmt::format("{} {}", answer.rows.size(), ask.decisions ? "decisions" : "events");
+  return answer;
+}
+
+}  // namespace stagecraft
