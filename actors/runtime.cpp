@@ -140,6 +140,7 @@ RunResult run_job(World& world, const Topology& topology, const RunOptions& opti
   const auto outbox = std::make_shared<Outbox>([&world] { world.news(); });
   RunResult result;
   result.resumed_from = options.resume_from;
+  result.passed_over = options.passed_over;
   result.start_iteration = job->start.iteration;
   result.set_aside = std::move(start.set_aside);
   const Instant begin = world.now();

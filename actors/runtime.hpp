@@ -75,13 +75,14 @@ struct RunResult {
   Layout layout;                  ///< at the end
   std::uint64_t moves = 0;        ///< of layers, that were made
   std::string log, trace, log_error;
-  std::string resumed_from;           ///< the checkpoint that was continued; empty: started anew
-  std::uint32_t start_iteration = 0;  ///< of that checkpoint
-  std::string set_aside;              ///< where checkpoints of another history are now; empty: there was none
-  std::uint32_t saved_iteration = 0;  ///< of the newest checkpoint that this run completed; 0: none
-  std::string checkpoint_error;       ///< why the last checkpoint that was wanted does not stand
-  Duration shutdown{};                ///< until everyone was gone
-  Duration elapsed{};                 ///< of the world's clock, spawn to end
+  std::string resumed_from;             ///< the checkpoint that was continued; empty: started anew
+  std::uint32_t start_iteration = 0;    ///< of that checkpoint
+  std::vector<PassedOver> passed_over;  ///< newer checkpoints than that, which were not sound
+  std::string set_aside;                ///< where checkpoints of another history are now; empty: there was none
+  std::uint32_t saved_iteration = 0;    ///< of the newest checkpoint that this run completed; 0: none
+  std::string checkpoint_error;         ///< why the last checkpoint that was wanted does not stand
+  Duration shutdown{};                  ///< until everyone was gone
+  Duration elapsed{};                   ///< of the world's clock, spawn to end
 };
 
 /// Thrown before anything is spawned, with all problems in the text: too little memory, a training text that is

@@ -37,6 +37,13 @@ Field<std::string> read_name(Section& section, std::string_view key, Report& rep
   if (!name) return name;
   const bool fine = std::all_of(name.value.begin(), name.value.end(), is_name_character);
   const char first = name.value.front();
+  if (fine && name.value.find(".before-") != std::string::npos) {
+    report.add(ErrorCode::bad_text, name.at, name.path,
+               fmt::format("expected a name without '.before-', which marks checkpoints that were moved aside, got {}",
+                           quoted(name.value)));
+    name.valid = false;
+    return name;
+  }
   if (fine && first != '-' && first != '_' && first != '.') return name;
   report.add(ErrorCode::bad_text, name.at, name.path,
              fmt::format("expected a name of letters, digits, - _ and . that begins with a letter or digit, got {}; "

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "config/load_topology.hpp"
+#include "model/checkpoint/checkpoint.hpp"
 #include "model/corpus.hpp"
 #include "model/memory_check.hpp"
 #include "tools/commands.hpp"
@@ -12,6 +13,7 @@
 #include "tools/open_topology.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
+#include "tools/resume.hpp"
 #include "transport/real_disk.hpp"
 
 namespace stagecraft::tools {
@@ -60,6 +62,19 @@ void look_at_deadlines(const Topology& topology, const JobPlan& plan, Findings& 
                                format(operation), format(timeouts.operation)));
 }
 
+void look_at_checkpoints(const Topology& topology, Findings& findings) {
+  RealDisk disk;
+  const std::string folder = checkpoint_folder(topology);
+  for (const CheckpointEntry& entry : list_checkpoints(disk, folder)) {
+    if (entry.partial) continue;
+    findings.notes.push_back(
+        fmt::format("job '{}' has checkpoints in '{}', the newest after iteration {}: `run` will ask "
+                    "for --resume or --fresh",
+                    topology.job.name, folder, entry.iteration));
+    return;
+  }
+}
+
 Findings look(const Topology& topology, const JobPlan& plan) {
   Findings findings;
   for (const PipelinePlan& replica : plan.replicas)
@@ -68,6 +83,7 @@ Findings look(const Topology& topology, const JobPlan& plan) {
   const unsigned cores = std::thread::hardware_concurrency();
   if (!topology.emulated() && cores > 0 && stages > cores)
     findings.warnings.push_back(fmt::format("{} cpu devices share {} cores; they run in turns", stages, cores));
+  look_at_checkpoints(topology, findings);
   findings.problems = memory_shortages(topology, plan);
   look_at_deadlines(topology, plan, findings);
   if (!topology.emulated()) look_at_text(topology, findings);

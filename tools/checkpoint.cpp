@@ -12,6 +12,7 @@
 #include "model/checkpoint/checkpoint.hpp"
 #include "model/checkpoint/gguf.hpp"
 #include "model/checkpoint/hugging_face.hpp"
+#include "model/checkpoint/manifest.hpp"
 #include "model/checkpoint/reshard.hpp"
 #include "tools/commands.hpp"
 #include "tools/open_topology.hpp"
@@ -44,12 +45,17 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-// A folder with steps is a job's; one with files is a checkpoint, perhaps a damaged one.
+// Some files of a checkpoint may be missing, but hardly all of them.
+bool is_of_checkpoint(const std::string& name) {
+  return name == manifest_file || name.starts_with("model") || name.starts_with("optimizer");
+}
+
+// A folder with steps is a job's; one with files of a checkpoint is that, perhaps a damaged one.
 Found look_into(Disk& disk, const std::string& path, const std::vector<DiskEntry>& inside) {
   Found found{path, list_checkpoints(disk, path), false, ""};
   if (!found.entries.empty()) return found;
   for (const DiskEntry& entry : inside) {
-    found.is_single = found.is_single || !entry.folder;
+    found.is_single = found.is_single || (!entry.folder && is_of_checkpoint(entry.name));
     if (entry.folder && found.folder_inside.empty()) found.folder_inside = entry.name;
   }
   if (found.is_single) {
@@ -154,6 +160,10 @@ std::variant<std::string, ExitCode> choose_one(Disk& disk, const FileOptions& op
 }
 
 bool is_free(const std::string& target) {
+  if (target.empty()) {
+    complain("--to: expected the place of what is to be made, got ''\n");
+    return false;
+  }
   std::error_code error;
   const auto status = std::filesystem::symlink_status(without_slash(target), error);
   if (!std::filesystem::exists(status)) return true;

@@ -15,12 +15,14 @@ class FolderLock {
 
   /// Another run holds it.
   bool is_taken() const { return is_taken_; }
+  /// Why nothing can be written there; empty: it can.
+  const std::string& problem() const { return problem_; }
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
+  std::string path_, problem_;
   bool is_taken_ = false;
-  int descriptor_ = -1;  // none where nothing can be written to: then no run can be in its way
+  int descriptor_ = -1;
 };
 
 }  // namespace stagecraft::tools

@@ -169,6 +169,9 @@ std::string to_json(const Topology& topology, const RunResult& result, std::uint
   j["reason"] = result.reason;
   j["resumed_from"] = result.resumed_from;
   j["start_iteration"] = result.start_iteration;
+  j["passed_over"] = nlohmann::ordered_json::array();
+  for (const PassedOver& p : result.passed_over) j["passed_over"].push_back({{"path", p.path}, {"why", p.why}});
+  j["set_aside"] = result.set_aside;
   j["saved_iteration"] = result.saved_iteration;
   j["checkpoint_error"] = result.checkpoint_error;
   j["iterations"] = result.iterations.size();

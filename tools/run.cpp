@@ -66,6 +66,12 @@ std::optional<std::unique_ptr<MetricsDoor>> open_metrics(const RunCommandOptions
 int run_here(World& world, const Topology& topology, const RunCommandOptions& options, Cluster* cluster,
              ChildProcesses* children) {
   const FolderLock lock(checkpoint_folder(topology));
+  if (!lock.problem().empty()) {
+    complain(
+        "{}: can't write '{}': {}; no checkpoint could be kept: name another place with --set checkpoint.dir=FOLDER\n",
+        topology.file, lock.path(), lock.problem());
+    return bad_input;
+  }
   if (lock.is_taken()) {
     complain(
         "{}: another run of job '{}' holds '{}': wait for it, or give this one another job.name or "

@@ -120,6 +120,23 @@ TEST_F(CheckpointCommand, verify_ends_with_3_when_one_is_damaged) {
   }
 }
 
+TEST_F(CheckpointCommand, a_folder_with_files_of_others_is_no_damaged_checkpoint) {
+  fs::create_directories(here + "/others");
+  std::ofstream(here + "/others/notes.txt") << "nothing of ours";
+  const Ran ran = run("checkpoint verify " + here + "/others");
+  EXPECT_EQ(ran.code, 2) << ran.output;
+  EXPECT_TRUE(has(ran, "no checkpoints in '" + here + "/others'")) << ran.output;
+}
+
+TEST_F(CheckpointCommand, check_says_that_there_are_some_and_no_place_is_no_place) {
+  EXPECT_TRUE(has(run("check " + topology()), "the newest after iteration 4: `run` will ask for --resume or --fresh"));
+  for (const std::string& verb : {std::string("export "), std::string("reshard --files 1 ")}) {
+    const Ran ran = run("checkpoint " + verb + "--to '' " + newest());
+    EXPECT_EQ(ran.code, 2) << ran.output;
+    EXPECT_TRUE(has(ran, "--to: expected the place of what is to be made")) << ran.output;
+  }
+}
+
 TEST_F(CheckpointCommand, what_holds_no_checkpoint_is_refused_with_2) {
   fs::create_directories(here + "/empty");
   const std::string to = "--to " + here + "/x ";

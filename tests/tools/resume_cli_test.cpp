@@ -206,5 +206,13 @@ TEST_F(ResumeCommand, what_cannot_be_continued_is_named_and_nothing_is_lost) {
   EXPECT_TRUE(fs::exists(folder + "/checkpoints/small.before-1/step-00000030")) << "a damaged one is not thrown away";
 }
 
+TEST_F(ResumeCommand, a_place_that_takes_no_checkpoint_is_refused_before_anything_runs) {
+  std::ofstream(folder + "/file") << "not a folder";
+  const Ran ran = in_folder("run job.yaml --set checkpoint.dir=file");
+  EXPECT_EQ(ran.code, 2) << ran.output;
+  EXPECT_TRUE(has(ran, "can't write 'file/small.lock': Not a directory; no checkpoint could be kept")) << ran.output;
+  EXPECT_FALSE(fs::exists(folder + "/stagecraft-runs"));
+}
+
 }  // namespace
 }  // namespace stagecraft::test
