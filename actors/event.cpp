@@ -26,7 +26,7 @@ void append_json_line(std::string& out, const Event& event) {
   if (event.key.iteration.value > 0) fmt::format_to(to, R"(,"iteration":{})", event.key.iteration.value);
   if (event.place)
     fmt::format_to(to, R"(,"stage":{},"replica":{})", event.place->stage.value, event.place->replica.value);
-  if (event.op) fmt::format_to(to, R"(,"op":"{}","mb":{})", to_text(*event.op), event.op->micro_batch.value);
+  if (event.op) fmt::format_to(to, R"(,"op":"{}","micro_batch":{})", to_text(*event.op), event.op->micro_batch.value);
   if (event.kind == EventKind::ran) fmt::format_to(to, R"(,"start_us":{})", event.start.count() / 1000);
   if (event.direction)
     out += *event.direction == Direction::forward ? R"(,"direction":"forward")" : R"(,"direction":"backward")";

@@ -51,7 +51,8 @@ struct Event {
   std::string text{};
 };
 
-/// Appends one line of JSON with fixed keys: t_us, event, epoch, iteration, stage, replica, op, mb, start_us, text.
+/// Appends one line of JSON with fixed keys: t_us, event, epoch, iteration, stage, replica, op, micro_batch, start_us,
+/// text.
 void append_json_line(std::string& out, const Event& event);
 /// Depends on everything in the event.
 std::uint64_t hash_of(const Event& event);

@@ -71,10 +71,10 @@ TEST(Event, is_one_line_of_json_with_fixed_keys) {
   const Event event{EventKind::ran, 30ms, 20ms, Place{{2}, {1}}, {{1}, {7}}, parse_operator("2F3"), {}, {}};
   std::string line;
   append_json_line(line, event);
-  EXPECT_EQ(
-      line,
-      "{\"t_us\":30000,\"event\":\"ran\",\"epoch\":1,\"iteration\":7,\"stage\":2,\"replica\":1,\"op\":\"2F3\",\"mb\":3,"
-      "\"start_us\":20000}\n");
+  EXPECT_EQ(line,
+            "{\"t_us\":30000,\"event\":\"ran\",\"epoch\":1,\"iteration\":7,\"stage\":2,\"replica\":1,\"op\":\"2F3\","
+            "\"micro_batch\":3,"
+            "\"start_us\":20000}\n");
 }
 
 TEST(Event, its_hash_depends_on_every_field) {
