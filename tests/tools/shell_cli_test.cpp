@@ -177,7 +177,7 @@ TEST(Shell, completes_remembers_and_survives_what_happens_to_its_job) {
   typist.type("stat\t\n");
   typist.sees("job slow: iteration ");
   typist.type("list \t");
-  typist.sees("devices  links  nodes  stages");
+  typist.sees("actors  devices  faults  links  nodes  stages");
   typist.type("sta\t\n");
   typist.sees("stage/2");
   typist.type("get node/n\t");
