@@ -48,7 +48,10 @@ TEST(ScenarioRun, what_the_real_world_can_make_is_as_expected_there_too) {
   int ran_there = 0;
   for (const auto& entry : fs::directory_iterator("examples/scenarios")) {
     const fs::path copy = fs::path("examples/real") / entry.path().filename();
-    write(copy, std::regex_replace(text_of(entry.path()), std::regex("version: 1\n"), "version: 1\nworld: real\n"));
+    if (copy.filename() == "delegates-take-over.yaml") continue;  // 40 s, which slow-link-real.yaml does in 3
+    const std::string text = text_of(entry.path());
+    const bool is_real = text.find("\nworld: real") != std::string::npos;
+    write(copy, is_real ? text : std::regex_replace(text, std::regex("version: 1\n"), "version: 1\nworld: real\n"));
     if (run("scenario check " + copy.string()).code != 0) continue;
     ++ran_there;
     const Ran ran = run("scenario run " + copy.string() + " --seeds 1");
