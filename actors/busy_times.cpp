@@ -23,6 +23,7 @@ BusyTimes::Gathered& BusyTimes::of(Key key) {
 }
 
 void BusyTimes::add(const Timing& x) {
+  if (x.key.iteration == Iteration{}) return;  // before the first one
   Gathered& gathered = of(x.key);
   if (gathered.key == x.key) gathered.rows[x.place].times[column_of(x.kind)] += x.time;
   while (iterations_.size() > kept) iterations_.erase(iterations_.begin());

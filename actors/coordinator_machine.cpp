@@ -241,9 +241,14 @@ void CoordinatorMachine::on(const CheckpointOutcome& x, Instant, Effects& effect
 }
 
 void CoordinatorMachine::on(const KeepCheckpoint& x, Instant, Effects& effects) {
-  if (checkpoints_) return save_wishes_.add(x.wish);
+  if (checkpoints_ && !pausing_.since) return save_wishes_.add(x.wish);
   effects.emplace_back(coordinator_effect::Answer{
-      {WishAnswer::Fate::refused, x.wish, "this run keeps no checkpoints: it has no folder for them", {}, {}}});
+      {WishAnswer::Fate::refused,
+       x.wish,
+       checkpoints_ ? "the job is paused, and a checkpoint is written when an iteration is decided; " + held_text()
+                    : "this run keeps no checkpoints: it has no folder for them",
+       {},
+       {}}});
 }
 
 void CoordinatorMachine::maybe_end(Effects& effects) {
@@ -427,7 +432,10 @@ std::string CoordinatorMachine::missing_list() const {
     if (phase_ == Phase::running && topology_.recovery.twins && !twins_ready_.contains(p))
       missing.push_back("the twin of " + name_of(p));
   }
-  return fmt::format("{}", fmt::join(missing, ", "));
+  constexpr std::size_t most = 6;
+  const std::size_t all = missing.size();
+  if (all > most) missing.resize(most);
+  return fmt::format("{}{}", fmt::join(missing, ", "), all > most ? fmt::format(", ... ({} in all)", all) : "");
 }
 
 std::string CoordinatorMachine::missing_text() const {

@@ -160,6 +160,7 @@ class CoordinatorMachine {
   void look_at_move(Instant now, Effects& effects);
   bool pauses(Instant now, Effects& effects);
   void go_on(const std::string& why, Instant now, Effects& effects);
+  std::string held_text() const;
   void tell_waits(Effects& effects);
   std::string missing_list() const;
   Minutes minutes_of(const Open& open);
@@ -204,6 +205,7 @@ class CoordinatorMachine {
     bool wanted = false;
     std::vector<WishId> wishes;       // to be told when the iteration that runs is complete
     std::optional<Instant> since;     // it is complete, and held
+    std::optional<Instant> began;     // of the whole pause, whoever was lost in it
     std::optional<Instant> ended_at;  // of the last pause
   } pausing_;
   /// What they ask: what does everyone wait for?

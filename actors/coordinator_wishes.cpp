@@ -25,10 +25,15 @@ void CoordinatorMachine::on(const Pause& x, Instant, Effects& effects) {
         answer_to(x.wish, Fate::refused, "the iteration that runs is the last one", key_.iteration)}));
   if (!std::exchange(pausing_.wanted, true))
     effects.emplace_back(coordinator_effect::PauseTold{
-        key_, fmt::format("after iteration {} no other one opens: {}", key_.iteration.value, x.who)});
+        key_, fmt::format("once iteration {} has run, no other one opens: {}", key_.iteration.value, x.who)});
   if (!pausing_.since) return pausing_.wishes.push_back(x.wish);
-  effects.emplace_back(coordinator_effect::Answer{answer_to(
-      x.wish, Fate::done, fmt::format("paused already after iteration {}", key_.iteration.value), key_.iteration)});
+  effects.emplace_back(coordinator_effect::Answer{
+      answer_to(x.wish, Fate::done, "paused already: " + held_text(), {key_.iteration.value - 1})});
+}
+
+std::string CoordinatorMachine::held_text() const {
+  return fmt::format("iteration {} has run and waits to be decided, {} is the last one that is; `resume` goes on",
+                     key_.iteration.value, key_.iteration.value - 1);
 }
 
 // Everything of the iteration is there. Its deadline stands still with it.
@@ -36,12 +41,11 @@ bool CoordinatorMachine::pauses(Instant now, Effects& effects) {
   if (!pausing_.wanted || stop_asked_) return false;
   if (pausing_.since) return true;
   pausing_.since = now;
+  if (!pausing_.began) pausing_.began = now;
   tell_move(move_event::Disturbed{"the job pauses"}, effects);
   for (const WishId wish : std::exchange(pausing_.wishes, {}))
-    effects.emplace_back(coordinator_effect::Answer{answer_to(
-        wish, WishAnswer::Fate::done,
-        fmt::format("paused: iteration {} is complete and no other one opens before `resume`", key_.iteration.value),
-        key_.iteration)});
+    effects.emplace_back(coordinator_effect::Answer{
+        answer_to(wish, WishAnswer::Fate::done, "paused: " + held_text(), {key_.iteration.value - 1})});
   return true;
 }
 
@@ -50,8 +54,8 @@ void CoordinatorMachine::on(const Resume& x, Instant now, Effects& effects) {
   if (!pausing_.wanted)
     return void(effects.emplace_back(
         coordinator_effect::Answer{answer_to(x.wish, Fate::refused, "the job is not paused", key_.iteration)}));
-  const std::string how_long = pausing_.since
-                                   ? fmt::format("the job goes on after a pause of {}", format(now - *pausing_.since))
+  const std::string how_long = pausing_.began
+                                   ? fmt::format("the job goes on after a pause of {}", format(now - *pausing_.began))
                                    : fmt::format("the job does not pause after iteration {}", key_.iteration.value);
   effects.emplace_back(coordinator_effect::Answer{answer_to(x.wish, Fate::done, how_long, key_.iteration)});
   go_on(fmt::format("{}: {}", how_long, x.who), now, effects);
@@ -59,6 +63,7 @@ void CoordinatorMachine::on(const Resume& x, Instant now, Effects& effects) {
 
 void CoordinatorMachine::go_on(const std::string& why, Instant now, Effects& effects) {
   pausing_.wanted = false;
+  pausing_.began.reset();
   for (const WishId wish : std::exchange(pausing_.wishes, {}))
     effects.emplace_back(coordinator_effect::Answer{
         answer_to(wish, WishAnswer::Fate::given_up, "the job did not pause: " + why, key_.iteration)});
@@ -83,7 +88,7 @@ void CoordinatorMachine::on(const AskWaits& x, Instant now, Effects& effects) {
 void CoordinatorMachine::tell_waits(Effects& effects) {
   waits_.until.reset();
   WaitChain chain = wait_chain(places_, waits_.answers);
-  std::string text = pausing_.since                ? fmt::format("paused after iteration {}", key_.iteration.value)
+  std::string text = pausing_.since                ? "paused: " + held_text()
                      : phase_ == Phase::joining    ? "start-up; not there: " + missing_list()
                      : phase_ == Phase::recovering ? "somebody is lost, and others are to stand in"
                      : phase_ == Phase::searching  ? "a checkpoint is looked for"

@@ -24,7 +24,6 @@ bool is_decision(const Event& event) {
     case EventKind::planned:
     case EventKind::rerouted:
     case EventKind::migrated:
-    case EventKind::straggler:
     case EventKind::lost:
     case EventKind::moved:
     case EventKind::begun_again:
@@ -67,6 +66,20 @@ WishAnswer EventRing::find(const AskEvents& ask, Instant now) const {
   }
   std::reverse(answer.rows.begin(), answer.rows.end());
   answer.text = fmt::format("{} {}", answer.rows.size(), ask.decisions ? "decisions" : "events");
+  return answer;
+}
+
+WishAnswer find_decisions(const EventRing& decisions, const EventRing& findings, const AskEvents& ask, Instant now) {
+  AskEvents few = ask;
+  few.most = std::max(ask.most / 2, 1U);
+  WishAnswer answer = decisions.find(ask, now);
+  const std::vector<AnswerRow> found = findings.find(few, now).rows;
+  auto& rows = answer.rows;
+  const std::size_t room = ask.most - std::min<std::size_t>(ask.most, found.size());
+  if (rows.size() > room) rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(room));
+  rows.insert(rows.end(), found.begin(), found.end());
+  std::sort(rows.begin(), rows.end(), [](const AnswerRow& a, const AnswerRow& b) { return a.number < b.number; });
+  answer.text = fmt::format("{} decisions and what they were made from", rows.size());
   return answer;
 }
 

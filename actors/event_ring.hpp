@@ -9,7 +9,7 @@
 
 namespace stagecraft {
 
-/// Says why plan, routes or places are as they are.
+/// Says why plan, routes or places are as they are, but for what the straggler detector finds.
 bool is_decision(const Event& event);
 
 class EventRing {
@@ -34,5 +34,9 @@ class EventRing {
   std::vector<Numbered> events_;  // goes round when it is full
   std::size_t oldest_ = 0;
 };
+
+/// The newest decisions, and what the straggler detector has found beside them: of that there is more, so it is half of
+/// the answer at most.
+WishAnswer find_decisions(const EventRing& decisions, const EventRing& findings, const AskEvents& ask, Instant now);
 
 }  // namespace stagecraft

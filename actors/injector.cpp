@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+
+#include "config/describe_scenario.hpp"
 
 namespace stagecraft {
 
@@ -19,11 +20,10 @@ struct InjectorState {
   FaultBoard* board = nullptr;
   std::optional<InjectorMachine> machine;
   std::optional<Instant> armed_for;
-  std::map<std::size_t, std::string> by_hand;  // who asked for it
 
   void on(const InjectFault& x) {
-    by_hand[board->add(x.fault)] = x.who;
-    apply(machine->inject(x.fault, job->world.now()));
+    board->add(x.fault);
+    apply(machine->inject(x.fault, job->world.now()), fmt::format(", {}: {}", x.who, describe(x.fault)));
     answer(x.wish, WishAnswer::Fate::done, fmt::format("'{}' strikes", x.fault.id));
   }
   void on(const HealFault& x) {
@@ -34,8 +34,7 @@ struct InjectorState {
       in_force.push_back(id);
       if (!x.id.empty() && id != x.id) continue;
       healed.push_back(id);
-      by_hand[i] = x.who;
-      apply(machine->heal(i));
+      apply(machine->heal(i), ", " + x.who);
     }
     const std::string there = in_force.empty() ? "none is" : fmt::format("{} are", fmt::join(in_force, ", "));
     if (healed.empty())
@@ -51,15 +50,15 @@ struct InjectorState {
     armed_for.reset();
     apply(machine->tick(job->world.now()));
   }
-  void apply(const std::vector<FaultSwitch>& switches) {
+  // `who`: behind the text, where it was somebody; else it is as the scenario, or its `for`, says.
+  void apply(const std::vector<FaultSwitch>& switches, const std::string& who = {}) {
     for (const FaultSwitch& s : switches) {
       const FaultSpec fault = machine->faults()[s.fault];
       board->note({s.fault, s.on, job->world.now(), machine->iteration()});
       tell(self, recorder,
            Event{.kind = EventKind::injected,
                  .at = job->world.now(),
-                 .text = fmt::format("{} ({}) {}{}", fault.id, name_of(fault.kind), s.on ? "strikes" : "heals",
-                                     by_hand.contains(s.fault) ? ", " + by_hand.at(s.fault) : "")});
+                 .text = fmt::format("{} ({}) {}{}", fault.id, name_of(fault.kind), s.on ? "strikes" : "heals", who)});
       if (fault.kind == FaultKind::kill) {
         const auto role = fault.on.kind == FaultTarget::Kind::twin ? Member::Role::twin : Member::Role::stage;
         tell(self, node, KillOrder{{role, {fault.on.stage, fault.on.replica.value_or(ReplicaId{0})}}});

@@ -101,7 +101,7 @@ struct MonitorState {
       answer.text = "the thresholds of the straggler detector";
     } else if (!set_by_name(wanted, x.name, x.value)) {
       answer.fate = WishAnswer::Fate::refused;
-      answer.text = fmt::format("{} can't be {}", x.name, x.value);
+      answer.text = fmt::format("{} is a whole number from 0 to 1000000, and can't be {}", x.name, x.value);
     } else if (const auto why = complaint(wanted)) {
       answer.fate = WishAnswer::Fate::refused;
       answer.text = *why;

@@ -12,6 +12,7 @@ namespace stagecraft {
 namespace {
 
 constexpr std::size_t ring_size = 50'000;                  // events for the trace, about 8 MiB; 25 MB of JSON at most
+constexpr std::size_t findings_kept = 100;                 // of the straggler detector
 constexpr std::size_t decisions_kept = 200;                // for whoever asks why, however long ago they were
 constexpr std::size_t batch = 64U << 10;                   // bytes of log lines that go to the disk at once
 constexpr std::uint64_t operator_log_limit = 64ULL << 20;  // bytes of log lines about single operators and tensors
@@ -33,7 +34,7 @@ struct RecorderState {
   std::uint64_t losses = 0, begun_again = 0;
   Key newest;                      // that was opened
   std::map<Place, Key> newest_at;  // that a stage has told of
-  EventRing ring{ring_size}, decisions{decisions_kept};
+  EventRing ring{ring_size}, decisions{decisions_kept}, findings{findings_kept};
   std::string lines;                    // of the log, not yet on their way
   std::uint64_t unsent = 0;             // how many
   std::map<Key, OperatorCount> counts;  // of at most three iterations, each attempt by itself
@@ -56,6 +57,7 @@ struct RecorderState {
     begun_again += event.kind == EventKind::begun_again;
     write(event);
     ring.push(count, event);
+    if (event.kind == EventKind::straggler) findings.push(count, event);
     if (is_decision(event)) decisions.push(count, event);
   }
   // Epochs only grow, and each opening has a key of its own.
@@ -137,7 +139,10 @@ struct RecorderState {
     if (!job->world.log(job->log_path, std::exchange(lines, {}))) dropped += unsent;
     unsent = 0;
   }
-  void on(const AskEvents& x) { tell(self, node, (x.decisions ? decisions : ring).find(x, job->world.now())); }
+  void on(const AskEvents& x) {
+    const Instant now = job->world.now();
+    tell(self, node, x.decisions ? find_decisions(decisions, findings, x, now) : ring.find(x, now));
+  }
   void on(const CloseLog&) {
     const Key last = decided.contains(committed) ? decided.at(committed) : Key{};
     while (!decided.empty()) check_first();

@@ -60,6 +60,14 @@ WaitChain wait_chain(const std::vector<Place>& places, const std::map<Place, Exp
   std::sort(order.begin(), order.end(), [&](Place a, Place b) { return rank(a) < rank(b); });
   WaitChain chain;
   for (const Place p : order) chain.rows.push_back(row_of(p, answers));
+  const Explanation* answer = answers.contains(order.front()) ? &answers.at(order.front()) : nullptr;
+  if (answer && !answer->waits_for.empty()) {
+    chain.text = fmt::format(
+        "{} and stage {} wait for each other: what one of them gave is held by the link between "
+        "them, or lost",
+        chain.rows.front().who, answer->waits_for.front().value);
+    return chain;
+  }
   const std::size_t waiting = followers.at(causes.at(order.front()).first) - 1;
   const AnswerRow& first = chain.rows.front();
   chain.text = fmt::format("{}: {}", first.who, first.what);

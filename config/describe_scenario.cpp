@@ -103,18 +103,6 @@ void add_arguments(Braces& out, const FaultSpec& f) {
   if (!with.empty()) out.add("with", with.text());
 }
 
-std::string fault(const FaultSpec& f) {
-  Braces out;
-  out.add("id", in_quotes(f.id));
-  add_trigger(out, f.trigger);
-  out.add("do", std::string(name_of(f.kind)));
-  add_target(out, f.on);
-  add_arguments(out, f);
-  if (f.iterations) out.add("for", map_of("iterations", std::to_string(*f.iterations)));
-  if (f.time) out.add("for", map_of("time", exact(*f.time)));
-  return out.text();
-}
-
 std::string move_text(const MoveSpec& m) {
   Braces out;
   out.add("at", map_of("iteration", std::to_string(m.iteration.value)));
@@ -179,7 +167,7 @@ std::string as_comment(std::string text) {
 std::string describe(const Scenario& s, const std::string& comment) {
   std::string out = as_comment(comment) + head(s);
   if (!s.faults.empty()) out += "faults:\n";
-  for (const FaultSpec& f : s.faults) out += fmt::format("  - {}\n", fault(f));
+  for (const FaultSpec& f : s.faults) out += fmt::format("  - {}\n", describe(f));
   if (!s.moves.empty()) out += "moves:\n";
   for (const MoveSpec& m : s.moves) out += fmt::format("  - {}\n", move_text(m));
   if (!s.expect.empty()) out += "expect:\n";
@@ -189,6 +177,18 @@ std::string describe(const Scenario& s, const std::string& comment) {
                        map_of("within", exact(s.calm->within)));
   }
   return out;
+}
+
+std::string describe(const FaultSpec& f) {
+  Braces out;
+  out.add("id", in_quotes(f.id));
+  add_trigger(out, f.trigger);
+  out.add("do", std::string(name_of(f.kind)));
+  add_target(out, f.on);
+  add_arguments(out, f);
+  if (f.iterations) out.add("for", map_of("iterations", std::to_string(*f.iterations)));
+  if (f.time) out.add("for", map_of("time", exact(*f.time)));
+  return out.text();
 }
 
 }  // namespace stagecraft

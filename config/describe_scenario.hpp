@@ -12,4 +12,7 @@ namespace stagecraft {
 /// a topology that can't be named from there becomes an absolute path. `comment` goes to the top, line by line.
 std::string describe(const Scenario& scenario, const std::string& comment = "");
 
+/// One fault of it, in braces.
+std::string describe(const FaultSpec& fault);
+
 }  // namespace stagecraft

@@ -105,7 +105,8 @@ void ControlDesk::serve(const LineServer::Line& line, const Json& request, Runni
   if (!verb || !verb->serve)
     return answer(line.client, id,
                   {Outcome::bad_request,
-                   fmt::format("there is no verb {}{}", stagecraft::quoted(text), did_you_mean_verb(text))});
+                   verb ? fmt::format("{} is what a client does, by asking other verbs", stagecraft::quoted(text))
+                        : fmt::format("there is no verb {}{}", stagecraft::quoted(text), did_you_mean_verb(text))});
   if (waiting_.size() >= most_waiting)
     return answer(line.client, id,
                   {Outcome::refused, fmt::format("{} requests wait already; try again later", waiting_.size())});

@@ -52,12 +52,16 @@ std::uint32_t times_replaced(const Outbox::Losses& losses, const Member& who) {
 
 std::string target_text(const FaultTarget& on) {
   using enum FaultTarget::Kind;
+  const std::string of_replica = on.replica ? fmt::format(" of replica {}", on.replica->value) : "";
   switch (on.kind) {
     case link:
-      return fmt::format("link/{}-{}", on.stage.value, on.other.value);
+      return fmt::format("link/{}-{}{}{}", on.stage.value, on.other.value, of_replica,
+                         !on.direction                         ? ""
+                         : *on.direction == Direction::forward ? " forward"
+                                                               : " backward");
     case stage:
     case twin:
-      return fmt::format("{}/{}", on.kind == stage ? "stage" : "twin", on.stage.value);
+      return fmt::format("{}/{}{}", on.kind == stage ? "stage" : "twin", on.stage.value, of_replica);
     case nodes:
       return fmt::format("node/{}", fmt::join(on.node_names, ", node/"));
     case disk:
@@ -165,10 +169,10 @@ Json faults_of(const RunningJob& job) {
   const std::vector<FaultSpec> faults = board->faults();
   std::vector<std::string> states(faults.size(), "not yet");
   for (const FaultMoment& moment : board->moments())
-    states[moment.fault] = fmt::format("{} in iteration {}",
-                                       !moment.on                                ? "over"
-                                       : strikes_once(faults[moment.fault].kind) ? "struck"
-                                                                                 : "in force",
+    states[moment.fault] = fmt::format("{} iteration {}",
+                                       !moment.on                                ? "over since"
+                                       : strikes_once(faults[moment.fault].kind) ? "struck in"
+                                                                                 : "in force since",
                                        moment.iteration.value);
   for (std::size_t i = 0; i < faults.size(); ++i)
     list.push_back({{"fault", faults[i].id},

@@ -356,7 +356,8 @@ int command(int argc, char** argv) {
   run->add_flag("--processes", run_options.processes, "each node of the file in a process of its own");
   run->add_flag("--faults", run_options.faults, "people may break it while it runs: `stagecraft inject`")
       ->excludes(run->get_option("--processes"));
-  run->add_option("--metrics", run_options.metrics, "Prometheus finds /metrics on this port of 127.0.0.1; 0: any");
+  run->add_option("--metrics", run_options.metrics, "Prometheus finds /metrics on this port of 127.0.0.1; 0: any")
+      ->check(CLI::Range(0, 65535));
   run->callback([&] {
     run_options.file = file;
     run_options.resume = resume->count() > 0;

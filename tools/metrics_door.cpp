@@ -1,9 +1,11 @@
+#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <httplib.h>
+#include <microhttpd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <mutex>
-#include <thread>
+#include <string_view>
+#include <system_error>
 
 #include "tools/job_view.hpp"
 #include "tools/metrics.hpp"
@@ -14,57 +16,60 @@ namespace {
 
 constexpr const char* here = "127.0.0.1";
 constexpr Duration look_every = std::chrono::milliseconds(200);
-constexpr time_t patience_s = 2;  // with a client that does not go on
+constexpr unsigned most_clients = 64, patience_s = 5;
+
+struct StopDaemon {
+  void operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }  // closes whatever is connected
+};
 
 }  // namespace
 
 struct MetricsDoor::Server {
-  httplib::Server http;
-  std::thread thread;
-  std::atomic<bool> over = false;
-  int port = 0;
   std::mutex mutex;
   std::string text;  // under the mutex
   std::optional<Instant> looked;
+  std::unique_ptr<MHD_Daemon, StopDaemon> daemon;  // the last to come and the first to go: its thread looks at the text
+
+  static MHD_Result answer(void* self, MHD_Connection* connection, const char* path, const char* method, const char*,
+                           const char*, std::size_t*, void**) {
+    auto* server = static_cast<Server*>(self);
+    const bool is_asked = std::string_view(path) == "/metrics" && std::string_view(method) == "GET";
+    std::string text = "there is GET /metrics, and nothing else\n";
+    if (is_asked) {
+      const std::lock_guard<std::mutex> lock(server->mutex);
+      text = server->text;
+    }
+    MHD_Response* response = MHD_create_response_from_buffer(text.size(), text.data(), MHD_RESPMEM_MUST_COPY);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; version=0.0.4");
+    const MHD_Result queued = MHD_queue_response(connection, is_asked ? MHD_HTTP_OK : MHD_HTTP_NOT_FOUND, response);
+    MHD_destroy_response(response);
+    return queued;
+  }
 };
 
 std::variant<std::unique_ptr<MetricsDoor>, std::string> MetricsDoor::open(std::uint16_t port) {
   auto server = std::make_unique<Server>();
-  Server* s = server.get();
-  s->http.new_task_queue = [] { return new httplib::ThreadPool(1); };
-  s->http.set_read_timeout(patience_s);
-  s->http.set_write_timeout(patience_s);
-  s->http.set_keep_alive_max_count(1);  // one thread serves all
-  s->http.set_payload_max_length(0);
-  s->http.Get("/metrics", [s](const httplib::Request&, httplib::Response& response) {
-    const std::lock_guard<std::mutex> lock(s->mutex);
-    response.set_content(s->text, "text/plain; version=0.0.4");
-  });
-  // An own socket option, because the library's usual one would let a second job listen on the same port.
-  s->http.set_socket_options([](socket_t descriptor) {
-    const int yes = 1;
-    setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  });
-  s->port = port == 0 ? s->http.bind_to_any_port(here) : s->http.bind_to_port(here, port) ? port : -1;
-  if (s->port <= 0)
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  inet_pton(AF_INET, here, &address.sin_addr);
+  server->daemon.reset(MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, port, nullptr, nullptr,
+                                        &Server::answer, server.get(), MHD_OPTION_SOCK_ADDR,
+                                        reinterpret_cast<sockaddr*>(&address), MHD_OPTION_CONNECTION_LIMIT,
+                                        most_clients, MHD_OPTION_CONNECTION_TIMEOUT, patience_s, MHD_OPTION_END));
+  if (!server->daemon)
     return fmt::format("can't listen on {}:{}: {}; another port, or 0 for any that is free, helps", here, port,
                        std::generic_category().message(errno));
-  s->thread = std::thread([s] {
-    s->http.listen_after_bind();
-    s->over = true;
-  });
   return std::unique_ptr<MetricsDoor>(new MetricsDoor(std::move(server)));
 }
 
 MetricsDoor::MetricsDoor(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+MetricsDoor::~MetricsDoor() = default;
 
-MetricsDoor::~MetricsDoor() {
-  while (!server_->http.is_running() && !server_->over) std::this_thread::yield();  // it can't be stopped before
-  server_->http.stop();
-  server_->thread.join();
+std::string MetricsDoor::address() const {
+  const MHD_DaemonInfo* info = MHD_get_daemon_info(server_->daemon.get(), MHD_DAEMON_INFO_BIND_PORT);
+  return fmt::format("http://{}:{}/metrics", here, info ? info->port : 0);
 }
-
-std::string MetricsDoor::address() const { return fmt::format("http://{}:{}/metrics", here, server_->port); }
 
 void MetricsDoor::attend(RunningJob& job) {
   const Instant now = job.world().now();

@@ -287,7 +287,8 @@ std::optional<ScriptValue> ScriptJob::say(RunningJob& job) {
   const auto typed = parse_line(words_of(asked_->what.get<std::string>()));
   if (const auto* wrong = std::get_if<Senseless>(&typed)) throw ScriptError(wrong->why);
   const auto& [verb, words] = std::get<Typed>(typed);
-  if (!verb->serve) throw ScriptError(fmt::format("'{}' is for the shell alone", verb->name));
+  if (!verb->serve || verb->kind != Verb::Kind::asks)
+    throw ScriptError(fmt::format("'{}' is for the shell alone", verb->name));
   const auto arguments = verb->read(words);
   if (const auto* wrong = std::get_if<Senseless>(&arguments)) throw ScriptError(wrong->why);
   const Served served = verb->serve(std::get<Json>(arguments), job, 0);

@@ -35,9 +35,21 @@ class WaitingLine {
   bool drawn_ = false;
 };
 
-Talked fail(const Trouble& trouble) {
+void say_json(const Json& j) {
+  say("{}\n", j.dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
+Talked fail(const Trouble& trouble, bool json) {
+  if (json) say_json({{"outcome", "unreachable"}, {"text", trouble.why}});
   complain("{}\n", trouble.why);
   return {trouble.code, trouble.gone};
+}
+
+int refuse(const std::string& why, bool json) {
+  if (json) say_json({{"outcome", to_text(Outcome::bad_request)}, {"text", why}});
+  complain("{}\n", why);
+  return bad_input;
 }
 
 // Asks and waits for the answer, by the kind of the verb.
@@ -54,7 +66,7 @@ std::variant<Answer, Trouble> ask(ControlClient& client, const Verb& verb, const
 
 Talked ask_once(ControlClient& client, const Verb& verb, const Json& arguments, bool json) {
   const auto answered = ask(client, verb, arguments);
-  if (const auto* trouble = std::get_if<Trouble>(&answered)) return fail(*trouble);
+  if (const auto* trouble = std::get_if<Trouble>(&answered)) return fail(*trouble, json);
   const auto& answer = std::get<Answer>(answered);
   return {say_answer(verb, answer, client.path(), json), answer.data.value("ended", false)};
 }
@@ -66,7 +78,7 @@ Talked watch(ControlClient& client, const Json& arguments, bool json) {
   for (std::uint32_t n = 1;; ++n) {
     const auto answer = client.ask(status, Json::object(), [](const std::string&) {});
     if (const auto* trouble = std::get_if<Trouble>(&answer)) {
-      if (!trouble->gone) return fail(*trouble);
+      if (!trouble->gone) return fail(*trouble, json);
       complain("the job has ended\n");
       return {done, true};
     }
@@ -78,8 +90,9 @@ Talked watch(ControlClient& client, const Json& arguments, bool json) {
       std::fflush(stdout);
     }
     if (shown.outcome != Outcome::done) return {exit_code(shown.outcome), false};
-    if (n == times) return {};
-    if (const auto trouble = client.pause(std::chrono::seconds(1)); trouble && !trouble->gone) return fail(*trouble);
+    if (n == times || !output_is_sound()) return {};  // nobody reads it any more, which main says
+    if (const auto trouble = client.pause(std::chrono::seconds(1)); trouble && !trouble->gone)
+      return fail(*trouble, json);
   }
 }
 
@@ -93,7 +106,7 @@ Talked tap(ControlClient& client, const Json& arguments, bool json) {
   for (std::uint32_t shown = 0; wanted == 0 || shown < wanted;) {
     const auto answered = client.ask(logs, query, [](const std::string&) {});
     if (const auto* trouble = std::get_if<Trouble>(&answered)) {
-      if (!trouble->gone) return fail(*trouble);
+      if (!trouble->gone) return fail(*trouble, json);
       complain("the job has ended\n");
       return {done, true};
     }
@@ -111,7 +124,8 @@ Talked tap(ControlClient& client, const Json& arguments, bool json) {
     answer.data["events"] = rows;
     answer.text = fmt::format("{} events", rows.size());
     if (!rows.empty()) say_answer(logs, answer, client.path(), json);
-    if (const auto trouble = client.pause(look_every); trouble && !trouble->gone) return fail(*trouble);
+    if (!output_is_sound()) break;
+    if (const auto trouble = client.pause(look_every); trouble && !trouble->gone) return fail(*trouble, json);
   }
   return {};
 }
@@ -122,7 +136,7 @@ int say_answer(const Verb& verb, const Answer& answer, const std::string& socket
   if (json) {
     Json j{{"outcome", to_text(answer.outcome)}, {"text", answer.text}, {"socket", socket}};
     for (const auto& [key, value] : answer.data.items()) j[key] = value;
-    say("{}\n", j.dump(-1, ' ', false, Json::error_handler_t::replace));
+    say_json(j);
   } else if (answer.outcome != Outcome::done) {
     complain("{}: {}\n", verb.name, answer.text);
   } else {
@@ -135,8 +149,7 @@ int say_answer(const Verb& verb, const Answer& answer, const std::string& socket
 Talked talk(ControlClient& client, const Typed& typed, bool json) {
   const auto arguments = typed.verb->read(typed.words);
   if (const auto* wrong = std::get_if<Senseless>(&arguments)) {
-    complain("{}: {}\n", typed.verb->name, wrong->why);
-    return {bad_input, false};
+    return {refuse(fmt::format("{}: {}", typed.verb->name, wrong->why), json), false};
   }
   if (typed.verb->kind == Verb::Kind::watches) return watch(client, std::get<Json>(arguments), json);
   if (typed.verb->kind == Verb::Kind::taps) return tap(client, std::get<Json>(arguments), json);
@@ -146,16 +159,14 @@ Talked talk(ControlClient& client, const Typed& typed, bool json) {
 int talk_command(const TalkOptions& options) {
   const auto typed = parse_line(options.words);
   if (const auto* wrong = std::get_if<Senseless>(&typed)) {
-    complain("{}\n", wrong->why);
-    return bad_input;
+    return refuse(wrong->why, options.json);
   }
   const auto& line = std::get<Typed>(typed);
   if (const auto read = line.verb->read(line.words); const auto* wrong = std::get_if<Senseless>(&read)) {
-    complain("{}: {}\n", line.verb->name, wrong->why);
-    return bad_input;
+    return refuse(fmt::format("{}: {}", line.verb->name, wrong->why), options.json);
   }
   auto client = ControlClient::connect(options.socket);
-  if (const auto* trouble = std::get_if<Trouble>(&client)) return fail(*trouble).code;
+  if (const auto* trouble = std::get_if<Trouble>(&client)) return fail(*trouble, options.json).code;
   auto& connected = std::get<ControlClient>(client);
   if (options.socket.empty()) complain("{}\n", connected.path());
   return talk(connected, line, options.json).code;

@@ -63,6 +63,7 @@ std::string show_set(const Answer& answer);
 std::variant<Json, Senseless> read_why(const Words& words);
 Served serve_why(const Json& arguments, RunningJob& job, pid_t process);
 std::variant<Json, Senseless> read_logs(const Words& words);
+std::variant<Json, Senseless> read_tap(const Words& words);
 Served serve_logs(const Json& arguments, RunningJob& job, pid_t process);
 Answer settle_events(const WishAnswer& answer, const RunningJob& job);
 std::string show_events(const Answer& answer);

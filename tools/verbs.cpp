@@ -61,7 +61,7 @@ const std::array<Verb, 23> table{{
     {"watch", "[TIMES]", "the first line of the status, each second until the job ends, or so often", "watch 10", "",
      Verb::Kind::watches, read_watch, nullptr, nullptr, nullptr},
     {"tap", "[COUNT] [stage/N]", "events as they happen, of all or of one stage, until the job ends, or so many",
-     "tap stage/2", "stage/", Verb::Kind::taps, read_logs, nullptr, nullptr, nullptr},
+     "tap stage/2", "stage/", Verb::Kind::taps, read_tap, nullptr, nullptr, nullptr},
     {"wait", "iteration N | DURATION | end [within DURATION]",
      "until that iteration is done, so long, or until the job has ended; exit 4 after 24 hours, or what `within` says",
      "wait iteration 40 within 60s", "iteration end within", Verb::Kind::waits, read_wait, serve_wait, nullptr,

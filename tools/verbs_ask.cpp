@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "config/diagnostics.hpp"
 #include "planning/detector/settings.hpp"
@@ -28,10 +29,13 @@ std::variant<AskEvents, Senseless> query_in(const Json& arguments, std::span<con
                                             std::uint32_t usual, const Topology& topology) {
   if (auto wrong = check_arguments(arguments, known)) return std::move(*wrong);
   AskEvents query;
-  query.most = number_in(arguments, "newest").value_or(usual);
-  query.after = number_in(arguments, "after").value_or(0);
+  for (const char* key : {"newest", "after"})
+    if (arguments.contains(key) && !arguments[key].is_number_unsigned())
+      return Senseless{fmt::format("expected a whole number as '{}', got {}", key, arguments[key].dump())};
+  query.most = arguments.contains("newest") ? number_in(arguments, "newest").value_or(0) : usual;
+  query.after = arguments.value("after", std::uint64_t{0});
   if (query.most == 0 || query.most > most_events)
-    return Senseless{fmt::format("expected 1 to {} as 'newest', got {}", most_events, query.most)};
+    return Senseless{fmt::format("expected 1 to {} as 'newest', got {}", most_events, arguments["newest"].dump())};
   if (!arguments.contains("stage")) return query;
   const auto stage = number_in(arguments, "stage");
   if (!stage || *stage >= topology.pipeline.stages)
@@ -127,7 +131,7 @@ std::variant<Json, Senseless> read_set(const Words& words) {
   double value = 0;
   const std::string& text = words[1];
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return wrong;
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return wrong;
   return Json{{"name", words[0]}, {"value", value}};
 }
 
@@ -165,13 +169,22 @@ std::variant<Json, Senseless> read_why(const Words& words) {
   if (words.empty()) return Json::object();
   const auto newest = parse_number(words.front());
   if (words.size() > 1 || !newest)
-    return Senseless{fmt::format("expected how many decisions, such as 5, got {}", stagecraft::quoted(words.front()))};
+    return Senseless{fmt::format("expected how many decisions, such as 5, got {}",
+                                 stagecraft::quoted(fmt::format("{}", fmt::join(words, " "))))};
   return Json{{"newest", *newest}};
 }
 
 Served serve_why(const Json& arguments, RunningJob& job, pid_t) {
   constexpr std::array<std::string_view, 1> known{"newest"};
   return ask_events(query_in(arguments, known, 10, job.topology()), true, job);
+}
+
+// Of the newest ones none is no number of them.
+std::variant<Json, Senseless> read_tap(const Words& words) {
+  auto read = read_logs(words);
+  if (const auto* arguments = std::get_if<Json>(&read); arguments && arguments->value("newest", 1U) == 0)
+    return Senseless{"expected how many events, such as 10, got 0"};
+  return read;
 }
 
 // A number, a stage, or both.
@@ -211,8 +224,10 @@ std::string show_events(const Answer& answer) {
   std::string out;
   for (const Json& row : answer.data.value("events", Json::array())) {
     const std::string who = row.value("who", "");
-    out += fmt::format("{:>10} ago, iteration {}: {}{}\n", age_text(row), row.value("iteration", 0U),
-                       who.empty() ? "" : who + ": ", row.value("what", ""));
+    const auto iteration = row.value("iteration", 0U);
+    out += fmt::format("{:>10} ago{}: {}{}\n", age_text(row),
+                       iteration > 0 ? fmt::format(", iteration {}", iteration) : "", who.empty() ? "" : who + ": ",
+                       row.value("what", ""));
   }
   return out.empty() ? "none\n" : out;
 }

@@ -51,9 +51,11 @@ std::optional<std::string> lasting_yaml(const std::string& text) {
   return "iterations: " + text.substr(0, space);
 }
 
+// A text, or a whole number as one; empty: neither is there.
 std::string text_in(const Json& arguments, const char* key) {
   const auto it = arguments.find(key);
-  return it != arguments.end() && it->is_string() ? it->get<std::string>() : std::string();
+  if (it == arguments.end() || !(it->is_string() || it->is_number_unsigned())) return {};
+  return it->is_string() ? it->get<std::string>() : it->dump();
 }
 
 // {"do": "delay", "on": "link/0-1", "with": {"constant": "30ms"}, "direction": "forward", "for": "10s", "id": "slow"}
@@ -70,9 +72,13 @@ std::variant<std::string, Senseless> yaml_of(const Json& arguments, const std::s
       return Senseless{fmt::format("expected link/A-B, stage/N, twin/N or node/NAME behind `on`, got {}",
                                    stagecraft::quoted(text_in(arguments, "on")))};
     fault += ", on: { " + *target;
-    for (const char* key : {"direction", "replica"})
-      if (arguments.contains(key) && is_plain(text_in(arguments, key)))
-        fault += fmt::format(", {}: {}", key, text_in(arguments, key));
+    for (const char* key : {"direction", "replica"}) {
+      if (!arguments.contains(key)) continue;
+      const std::string value = text_in(arguments, key);
+      if (!is_plain(value))
+        return Senseless{fmt::format("expected a word as '{}', got {}", key, arguments[key].dump())};
+      fault += fmt::format(", {}: {}", key, value);
+    }
     fault += " }";
   }
   std::vector<std::string> with;
@@ -128,6 +134,7 @@ std::variant<std::string, Senseless> id_of_fault(const Json& arguments, const Fa
   };
   if (arguments.contains("id")) {
     std::string id = text_in(arguments, "id");
+    if (id == "all") return Senseless{"'all' is what `heal` calls all faults; take another id"};
     if (is_taken(id)) return Senseless{fmt::format("there is a fault {} already", stagecraft::quoted(id))};
     return id;
   }
@@ -151,6 +158,8 @@ std::variant<Json, Senseless> read_inject(const Words& words) {
       value += " " + words[i + 2];
       ++i;
     }
+    if (arguments.contains(key) || arguments.value("with", Json::object()).contains(key))
+      return Senseless{fmt::format("{} is there twice", stagecraft::quoted(key))};
     const bool of_fault = key == "on" || key == "for" || key == "id" || key == "direction" || key == "replica";
     (of_fault ? arguments[key] : arguments["with"][key]) = value;
   }
@@ -176,6 +185,8 @@ Served serve_heal(const Json& arguments, RunningJob& job, pid_t process) {
   constexpr std::array<std::string_view, 1> known{"id"};
   if (const auto wrong = check_arguments(arguments, known)) return Answer{Outcome::bad_request, wrong->why};
   if (!job.takes_faults()) return Answer{Outcome::refused, no_faults};
+  if (arguments.contains("id") && text_in(arguments, "id").empty())
+    return Answer{Outcome::bad_request, "expected a text as 'id', or no 'id' for all"};
   return Waiting{job.heal(text_in(arguments, "id"), asker_text(process))};
 }
 

@@ -102,6 +102,8 @@ std::variant<Json, Senseless> read_migrate(const Words& words) {
 Served serve_migrate(const Json& arguments, RunningJob& job, pid_t process) {
   auto move = move_in(arguments);
   if (auto* wrong = std::get_if<Senseless>(&move)) return Answer{Outcome::bad_request, std::move(wrong->why)};
+  if (job.paused())
+    return Answer{Outcome::refused, "the job is paused, and layers move while it trains: `resume` first"};
   auto& wish = std::get<Move>(move);
   wish.why = asker_text(process);
   return Waiting{job.move(std::move(wish))};

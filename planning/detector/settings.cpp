@@ -67,19 +67,26 @@ bool set_by_name(DetectorSettings& settings, std::string_view name, double value
 }
 
 std::optional<std::string> complaint(const DetectorSettings& s) {
+  constexpr double most = 1e6;
   const auto share = [](double x) { return x > 0 && x < 1; };
+  for (const DetectorSetting& x : listed(s))
+    if (!(x.value >= 0 && x.value <= most)) return fmt::format("{} {} is not from 0 to {:.0e}", x.name, x.value, most);
   if (!share(s.smallest)) return fmt::format("smallest change {} is no share between 0 and 1", s.smallest);
-  if (!(s.slack > 0 && s.clip > s.slack && s.alarm > s.clip - s.slack))
+  if (!(s.slack > 0 && s.clip > s.slack))
+    return fmt::format("clip {} is not above slack {}, or that is not above 0: nothing would ever be seen", s.clip,
+                       s.slack);
+  if (!(s.alarm > s.clip - s.slack))
     return fmt::format("alarm {} is not above clip {} - slack {}: one iteration alone would alarm", s.alarm, s.clip,
                        s.slack);
-  if (s.guard < 0 || s.coarse < 0 || s.coarse >= 1 || s.least_deviation < 0) return "a negative width of noise";
+  if (!share(s.coarse) || !share(s.calm_share))
+    return fmt::format("coarse {} and calm_share {} are not both shares between 0 and 1", s.coarse, s.calm_share);
   if (s.calibration < 4) return fmt::format("{} blocks are too few to calibrate on", s.calibration);
   if (s.smallest_block < 4) return fmt::format("blocks of {} micro-batches are too small", s.smallest_block);
   if (!(share(s.rare) && share(s.frequent) && s.rare < s.frequent))
     return fmt::format("rare {} and frequent {} are no rising shares", s.rare, s.frequent);
   if (!(s.most_per_block > 0 && s.volatile_at > s.most_per_block))
     return fmt::format("volatile at {} is not above the {} of one block", s.volatile_at, s.most_per_block);
-  if (s.far < 1 || s.far_operator < 0 || s.common < 0) return "a negative threshold, or far below 1";
+  if (s.far < 1) return fmt::format("far {} is below 1", s.far);
   if (s.flaps < 2 || s.calm == 0 || s.window == 0) return "flaps below 2, or no blocks to be calm or to look at";
   return std::nullopt;
 }

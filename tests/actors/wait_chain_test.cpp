@@ -59,6 +59,9 @@ TEST(WaitChain, knows_a_ring) {
   const WaitChain chain = wait_chain(places, answers);
   EXPECT_EQ(chain.rows.size(), 3U);
   EXPECT_EQ(order_of(chain).front(), 0U);
+  EXPECT_EQ(chain.text,
+            "stage 0 of replica 0 and stage 1 wait for each other: what one of them gave is held by the link between "
+            "them, or lost");
 }
 
 Event ran(std::uint32_t stage, std::uint32_t iteration, Instant at) {
@@ -90,6 +93,19 @@ TEST(EventRing, keeps_the_newest_and_finds_those_that_are_asked_for) {
 TEST(EventRing, tells_decisions_from_work) {
   EXPECT_FALSE(is_decision(ran(0, 1, 1s)));
   EXPECT_TRUE(is_decision({.kind = EventKind::planned, .text = "why"}));
+}
+
+TEST(EventRing, many_findings_do_not_crowd_out_the_decisions) {
+  EventRing decisions(9), findings(9);
+  for (std::uint64_t n = 1; n <= 9; ++n) {
+    decisions.push(2 * n, {.kind = EventKind::planned, .text = "d"});
+    findings.push(100 + n, {.kind = EventKind::straggler, .text = "f"});
+  }
+  const WishAnswer both = find_decisions(decisions, findings, {.wish = {}, .most = 6}, 1s);
+  std::vector<std::uint64_t> numbers;
+  for (const AnswerRow& row : both.rows) numbers.push_back(row.number);
+  EXPECT_EQ(numbers, (std::vector<std::uint64_t>{14, 16, 18, 107, 108, 109}));
+  EXPECT_EQ(find_decisions(decisions, EventRing(9), {.wish = {}, .most = 6}, 1s).rows.size(), 6U);
 }
 
 }  // namespace
