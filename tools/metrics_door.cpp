@@ -18,17 +18,16 @@ constexpr const char* here = "127.0.0.1";
 constexpr Duration look_every = std::chrono::milliseconds(200);
 constexpr unsigned most_clients = 64, patience_s = 5;
 
-struct StopDaemon {
-  void operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }  // closes whatever is connected
-};
-
 }  // namespace
 
 struct MetricsDoor::Server {
+  struct Stop {
+    void operator()(MHD_Daemon* running) const { MHD_stop_daemon(running); }  // closes whatever is connected
+  };
   std::mutex mutex;
   std::string text;  // under the mutex
   std::optional<Instant> looked;
-  std::unique_ptr<MHD_Daemon, StopDaemon> daemon;  // the last to come and the first to go: its thread looks at the text
+  std::unique_ptr<MHD_Daemon, Stop> daemon;  // the last to come and the first to go: its thread looks at the text
 
   static MHD_Result answer(void* self, MHD_Connection* connection, const char* path, const char* method, const char*,
                            const char*, std::size_t*, void**) {

@@ -27,7 +27,7 @@ std::vector<std::string> never_struck(const Scenario& scenario, const ScenarioRe
   return ids;
 }
 
-std::string figures(const Scenario& scenario, const ScenarioRecord& record) {
+std::string figures_text(const Scenario& scenario, const ScenarioRecord& record) {
   const auto struck =
       std::count_if(record.moments.begin(), record.moments.end(), [](const FaultMoment& m) { return m.on; });
   const RunResult& r = record.result;
@@ -41,8 +41,8 @@ std::string figures(const Scenario& scenario, const ScenarioRecord& record) {
 
 std::string verdict_text(const Scenario& scenario, const ScenarioRecord& record, const std::vector<Broken>& broken,
                          const std::string& replay) {
-  if (broken.empty()) return fmt::format("  seed {}: as expected; {}\n", record.seed, figures(scenario, record));
-  std::string out = fmt::format("  seed {}: NOT as expected; {}\n", record.seed, figures(scenario, record));
+  if (broken.empty()) return fmt::format("  seed {}: as expected; {}\n", record.seed, figures_text(scenario, record));
+  std::string out = fmt::format("  seed {}: NOT as expected; {}\n", record.seed, figures_text(scenario, record));
   for (const Broken& b : broken) out += fmt::format("    {}{}: {}\n", place_of(scenario, b), b.what, b.text);
   return out + fmt::format("  the last events:\n{}  to see it again: {}\n", record.last_events, replay);
 }

@@ -46,7 +46,7 @@ Talked fail(const Trouble& trouble, bool json) {
   return {trouble.code, trouble.gone};
 }
 
-int refuse(const std::string& why, bool json) {
+int refuse_words(const std::string& why, bool json) {
   if (json) say_json({{"outcome", to_text(Outcome::bad_request)}, {"text", why}});
   complain("{}\n", why);
   return bad_input;
@@ -149,7 +149,7 @@ int say_answer(const Verb& verb, const Answer& answer, const std::string& socket
 Talked talk(ControlClient& client, const Typed& typed, bool json) {
   const auto arguments = typed.verb->read(typed.words);
   if (const auto* wrong = std::get_if<Senseless>(&arguments)) {
-    return {refuse(fmt::format("{}: {}", typed.verb->name, wrong->why), json), false};
+    return {refuse_words(fmt::format("{}: {}", typed.verb->name, wrong->why), json), false};
   }
   if (typed.verb->kind == Verb::Kind::watches) return watch(client, std::get<Json>(arguments), json);
   if (typed.verb->kind == Verb::Kind::taps) return tap(client, std::get<Json>(arguments), json);
@@ -159,11 +159,11 @@ Talked talk(ControlClient& client, const Typed& typed, bool json) {
 int talk_command(const TalkOptions& options) {
   const auto typed = parse_line(options.words);
   if (const auto* wrong = std::get_if<Senseless>(&typed)) {
-    return refuse(wrong->why, options.json);
+    return refuse_words(wrong->why, options.json);
   }
   const auto& line = std::get<Typed>(typed);
   if (const auto read = line.verb->read(line.words); const auto* wrong = std::get_if<Senseless>(&read)) {
-    return refuse(fmt::format("{}: {}", line.verb->name, wrong->why), options.json);
+    return refuse_words(fmt::format("{}: {}", line.verb->name, wrong->why), options.json);
   }
   auto client = ControlClient::connect(options.socket);
   if (const auto* trouble = std::get_if<Trouble>(&client)) return fail(*trouble, options.json).code;
