@@ -237,7 +237,7 @@ void add_scenario_verbs(CLI::App& app, ScenarioOptions& options, int& code) {
 
 // The example of a verb, where a shell would take < and > for files.
 std::string on_a_command_line(const Verb& verb) {
-  const std::string example(verb.example);
+  std::string example(verb.example);
   if (example.find_first_of("<>") == std::string::npos) return example;
   const std::size_t behind = verb.name.size() + 1;
   return example.substr(0, behind) + "'" + example.substr(behind) + "'";

@@ -229,7 +229,7 @@ TEST(Wire, survives_every_cut_and_every_flipped_byte) {
     for (const int flip : {0x01, 0x80, 0xff}) {
       std::vector<char> damaged = bytes;
       damaged[i] = static_cast<char>(damaged[i] ^ flip);
-      survives(std::move(damaged));
+      survives(damaged);
     }
 }
 
