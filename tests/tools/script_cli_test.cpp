@@ -378,6 +378,9 @@ TEST(Script, one_that_never_ends_is_stopped_and_so_is_the_run_that_it_waits_for)
         "stagecraft.sim" + job + " print('goes on')", "stagecraft.run" + job + " print('goes on')",
         "local job = stagecraft.start" + job + " pcall(job.wait, job, {iteration = 900000}) print('goes on')",
         "local job = stagecraft.start" + job + " while true do job:wait{ms = 1} end"}) {
+#ifdef __SANITIZE_THREAD__  // which hands signals on in calls that it knows, and there is none in this loop
+    if (text.starts_with("while")) continue;
+#endif
     fs::remove("endless.txt");
     std::ofstream("endless.lua") << "print('begun') " << text << "\n";
     const pid_t process = fork();
