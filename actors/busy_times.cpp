@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "actors/messages.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -47,7 +49,7 @@ WishAnswer BusyTimes::table(WishId wish) const {
         return whole.count() > 0 ? 100 * static_cast<double>(d.count()) / static_cast<double>(whole.count()) : 0;
       };
       answer.rows.push_back(
-          {.who = fmt::format("stage {} of replica {}", place.stage.value, place.replica.value),
+          {.who = to_text(Member{.place = place}),
            .what = fmt::format("{:5.1f} % busy: forward {:.1f}, backward {:.1f}, weight gradient {:.1f}, else {:.1f}",
                                percent(busy), percent(row.times[0]), percent(row.times[1]), percent(row.times[2]),
                                percent(row.times[3])),

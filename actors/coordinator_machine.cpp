@@ -23,10 +23,6 @@ namespace {
 // How long stages have to say what they wait for, once a deadline has passed.
 constexpr Duration patience = std::chrono::seconds(1);
 
-std::string name_of(Place place) {
-  return fmt::format("stage {} of replica {}", place.stage.value, place.replica.value);
-}
-
 }  // namespace
 
 CoordinatorMachine::CoordinatorMachine(const Topology& topology, std::vector<Place> places, Instant now,
@@ -400,8 +396,8 @@ void CoordinatorMachine::on(const Explanation& x, Instant now, Effects& effects)
     if (stuck) stuck_.insert(x.place);
     if (explanations_.size() == places_.size()) try_again(now, effects);
   } else if (stuck && phase_ != Phase::recovering) {
-    ask(fmt::format("an operator of {} has been running for {}, it may take {}", name_of(x.place), format(x.busy),
-                    format(topology_.timeouts.operation)),
+    ask(fmt::format("an operator of {} has been running for {}, it may take {}", to_text(Member{.place = x.place}),
+                    format(x.busy), format(topology_.timeouts.operation)),
         now, effects);
   }
 }
@@ -422,17 +418,16 @@ void CoordinatorMachine::try_again(Instant now, Effects& effects) {
   if (lost.empty()) begin_again(stuck_in_, now, effects);
 }
 
-std::string CoordinatorMachine::missing_list() const {
+std::string CoordinatorMachine::missing_list(std::size_t most) const {
   std::vector<std::string> missing;
   for (const Place p : places_) {
     const bool here = phase_ == Phase::joining   ? joined_.contains(p)
                       : phase_ == Phase::running ? ready_.contains(p)
                                                  : states_.contains(p);
-    if (!here) missing.push_back(name_of(p));
+    if (!here) missing.push_back(to_text(Member{.place = p}));
     if (phase_ == Phase::running && topology_.recovery.twins && !twins_ready_.contains(p))
-      missing.push_back("the twin of " + name_of(p));
+      missing.push_back(to_text(Member{Member::Role::twin, p}));
   }
-  constexpr std::size_t most = 6;
   const std::size_t all = missing.size();
   if (all > most) missing.resize(most);
   return fmt::format("{}{}", fmt::join(missing, ", "), all > most ? fmt::format(", ... ({} in all)", all) : "");
@@ -455,7 +450,8 @@ void CoordinatorMachine::give_up(Effects& effects) {
   ended.reason = stuck_in_;
   for (const Place p : places_) {
     const auto it = explanations_.find(p);
-    ended.reason += fmt::format("\n  {}: {}", name_of(p), it == explanations_.end() ? "does not answer" : it->second);
+    ended.reason += fmt::format("\n  {}: {}", to_text(Member{.place = p}),
+                                it == explanations_.end() ? "does not answer" : it->second);
   }
   effects.emplace_back(End{std::move(ended)});
 }

@@ -5,6 +5,7 @@
 //   after a loss: recovering (until others stand in) -> [searching for a checkpoint] -> running again, by a new epoch
 #pragma once
 
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -162,7 +163,8 @@ class CoordinatorMachine {
   void go_on(const std::string& why, Instant now, Effects& effects);
   std::string held_text() const;
   void tell_waits(Effects& effects);
-  std::string missing_list() const;
+  /// Who has not done yet what the phase waits for; of many only so many by name.
+  std::string missing_list(std::size_t most = std::numeric_limits<std::size_t>::max()) const;
   Minutes minutes_of(const Open& open);
   void ask(std::string why, Instant now, Effects& effects);
   void give_up(Effects& effects);

@@ -10,6 +10,8 @@ namespace {
 
 // How long stages have to say what they wait for.
 constexpr Duration patience = std::chrono::seconds(1);
+// Of those who are not ready: the rows say who does what.
+constexpr std::size_t most_names = 6;
 
 WishAnswer answer_to(WishId wish, WishAnswer::Fate fate, std::string text, Iteration iteration) {
   return {fate, wish, std::move(text), iteration, {}, {}};
@@ -89,12 +91,13 @@ void CoordinatorMachine::tell_waits(Effects& effects) {
   waits_.until.reset();
   WaitChain chain = wait_chain(places_, waits_.answers);
   std::string text = pausing_.since                ? "paused: " + held_text()
-                     : phase_ == Phase::joining    ? "start-up; not there: " + missing_list()
+                     : phase_ == Phase::joining    ? "start-up; not there: " + missing_list(most_names)
                      : phase_ == Phase::recovering ? "somebody is lost, and others are to stand in"
                      : phase_ == Phase::searching  ? "a checkpoint is looked for"
-                     : phase_ == Phase::reporting  ? "the last iteration is over, and everyone reports"
-                                                   : fmt::format("iteration {} runs; not ready: {}. {}",
-                                                                 key_.iteration.value, missing_list(), chain.text);
+                     : phase_ == Phase::reporting
+                         ? "the last iteration is over, and everyone reports"
+                         : fmt::format("iteration {} runs; not ready: {}. {}", key_.iteration.value,
+                                       missing_list(most_names), chain.text);
   for (const WishId wish : std::exchange(waits_.wishes, {}))
     effects.emplace_back(
         coordinator_effect::Answer{{WishAnswer::Fate::done, wish, text, key_.iteration, {}, chain.rows}});

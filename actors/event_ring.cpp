@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "actors/messages.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -61,7 +63,7 @@ WishAnswer EventRing::find(const AskEvents& ask, Instant now) const {
         ask.of.empty() || (event.place && std::find(ask.of.begin(), ask.of.end(), *event.place) != ask.of.end());
     if (!wanted) continue;
     std::string who;
-    if (event.place) who = fmt::format("stage {} of replica {}", event.place->stage.value, event.place->replica.value);
+    if (event.place) who = to_text(Member{.place = *event.place});
     answer.rows.push_back({std::move(who), text_of(event), number, now - event.at, event.key.iteration});
   }
   std::reverse(answer.rows.begin(), answer.rows.end());

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "actors/messages.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -42,7 +44,7 @@ WishAnswer plan_answer(WishId wish, const Job& job, const std::vector<PipelinePl
       std::string list;
       for (const Operator& op : operators_of(plans[r], s)) list += (list.empty() ? "" : " ") + to_text(op);
       answer.rows.push_back(
-          {.who = fmt::format("stage {} of replica {}", s, r), .what = held_text(plans[r], s) + std::move(list)});
+          {.who = to_text(Member{.place = {{s}, {r}}}), .what = held_text(plans[r], s) + std::move(list)});
     }
   return answer;
 }

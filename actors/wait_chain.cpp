@@ -9,10 +9,6 @@ namespace stagecraft {
 
 namespace {
 
-std::string name_of(Place place) {
-  return fmt::format("stage {} of replica {}", place.stage.value, place.replica.value);
-}
-
 // What keeps a place, and how far away that is.
 struct Cause {
   Place first;
@@ -33,11 +29,11 @@ Cause cause_of(Place place, const std::map<Place, Explanation>& answers) {
 
 AnswerRow row_of(Place place, const std::map<Place, Explanation>& answers) {
   const auto answer = answers.find(place);
-  if (answer == answers.end()) return {.who = name_of(place), .what = "does not answer"};
+  if (answer == answers.end()) return {.who = to_text(Member{.place = place}), .what = "does not answer"};
   const Explanation& x = answer->second;
   std::string what = x.text;
   if (!x.waits_for.empty()) what += fmt::format(", which stage {} is to give", x.waits_for.front().value);
-  return {.who = name_of(place), .what = std::move(what), .age = std::max(x.busy, x.idle)};
+  return {.who = to_text(Member{.place = place}), .what = std::move(what), .age = std::max(x.busy, x.idle)};
 }
 
 }  // namespace
